@@ -1,0 +1,182 @@
+mod gzip;
+mod lz4;
+mod snappy;
+mod zstd;
+
+use std::fmt;
+use std::io::Read;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::RecordError;
+
+/// How the records of a batch are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Codec {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip.
+    Gzip,
+    /// Snappy in the framing of Java's snappy library (xerial); read also without it.
+    Snappy,
+    /// The LZ4 frame format.
+    Lz4,
+    /// Zstandard, since Kafka 2.1.
+    Zstd,
+}
+
+impl Codec {
+    /// All codecs, by their numbers.
+    pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
+
+    /// The number in a batch's attributes.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    pub(super) fn from_number(number: u8) -> Result<Self, RecordError> {
+        Self::ALL.get(usize::from(number)).copied().ok_or(RecordError::UnknownCodec { number })
+    }
+
+    fn corrupt(self, problem: impl fmt::Display) -> RecordError {
+        RecordError::Corrupt { codec: self, problem: problem.to_string() }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        })
+    }
+}
+
+impl FromStr for Codec {
+    type Err = UnknownCodecName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCodecName> {
+        let found = Self::ALL.into_iter().find(|codec| codec.to_string() == name);
+        found.ok_or_else(|| UnknownCodecName { name: name.to_owned() })
+    }
+}
+
+/// A name that is not that of a codec.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown codec {name:?}: expected none, gzip, snappy, lz4 or zstd")]
+pub struct UnknownCodecName {
+    /// What was given.
+    pub name: String,
+}
+
+/// Unpacks records, with contexts that are made once and used for every batch.
+#[derive(Default)]
+pub struct Decoder {
+    gzip: gzip::Decoder,
+    snappy: snappy::Decoder,
+    lz4: lz4::Decoder,
+    zstd: zstd::Decoder,
+}
+
+impl Decoder {
+    /// A decoder without contexts: each is made when it is first needed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replaces what is in `out` by what `src`, the bytes behind a batch's header, unpacks to.
+    ///
+    /// `out` is best handed over again as the last call left it: what it holds is memory that need not be cleared
+    /// again. It never grows beyond `limit`, whatever `src` claims. Nothing unpacks to nothing, since a batch that
+    /// compaction emptied keeps its codec.
+    ///
+    /// Bytes behind the compressed data are treated as Java's client treats them: ignored for gzip and lz4, an error
+    /// for snappy and zstd.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::TooLarge`] beyond `limit` bytes, [`RecordError::Corrupt`] for what is not of that codec; `out` is
+    /// then of no meaning.
+    pub fn decode(
+        &mut self,
+        codec: Codec,
+        src: &[u8],
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RecordError> {
+        if src.is_empty() {
+            out.clear();
+            return Ok(());
+        }
+        match codec {
+            Codec::None => copy(src, limit, out),
+            Codec::Gzip => self.gzip.decode(src, limit, out),
+            Codec::Snappy => self.snappy.decode(src, limit, out),
+            Codec::Lz4 => self.lz4.decode(src, limit, out),
+            Codec::Zstd => self.zstd.decode(src, limit, out),
+        }
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+/// Packs records.
+pub(super) fn encode(codec: Codec, records: &[u8]) -> Result<Vec<u8>, RecordError> {
+    match codec {
+        Codec::None => Ok(records.to_vec()),
+        Codec::Gzip => gzip::encode(records),
+        Codec::Snappy => snappy::encode(records),
+        Codec::Lz4 => lz4::encode(records),
+        Codec::Zstd => zstd::encode(records),
+    }
+}
+
+fn copy(src: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), RecordError> {
+    if src.len() > limit {
+        return Err(RecordError::TooLarge { limit });
+    }
+    out.clear();
+    out.extend_from_slice(src);
+    Ok(())
+}
+
+/// Makes `out` at least `len` bytes long, clearing only what it did not have.
+fn grow(out: &mut Vec<u8>, len: usize) {
+    if out.len() < len {
+        out.resize(len, 0);
+    }
+}
+
+/// Reads `from` to its end behind the first `at` bytes of `out`, and returns where that is.
+fn read_all(
+    from: &mut impl Read,
+    codec: Codec,
+    mut at: usize,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<usize, RecordError> {
+    loop {
+        if at == out.len() {
+            grow(out, (at * 2).max(READ_STEP).min(limit.saturating_add(1)));
+        }
+        match from.read(&mut out[at..]) {
+            Ok(0) => return Ok(at),
+            Ok(read) => at += read,
+            Err(error) => return Err(codec.corrupt(error)),
+        }
+        if at > limit {
+            return Err(RecordError::TooLarge { limit });
+        }
+    }
+}
+
+const READ_STEP: usize = 64 * 1024;
