@@ -1,2 +1,71 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask COMMAND`. Every module tells its progress on standard error.
+#![allow(clippy::disallowed_methods, reason = "xtask stands at the outermost edge: it times what it runs")]
+
+mod args;
+mod bench;
+mod dataset;
+mod failure;
+mod kafka;
+mod measure;
+mod readback;
+mod soak;
+mod steps;
+mod table;
+mod test;
+mod watchdog;
+mod workspace;
+
+use args::Args;
+use failure::{Result, misuse};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+The commands of the Ottla project.
+
+usage: cargo xtask COMMAND [OPTIONS]
+
+  test        everything CI checks: format, clippy, docs, all tests, the demo, and the tests on a real Apache Kafka
+                --no-kafka          leave out what needs Java and Maven (CI never does)
+                --only STEP         one step alone (an unknown name lists them)
+  soak        the long checks: millions of records, ten broker restarts, licenses, many random cases
+                --only STEP
+  bench       what reading costs, beside a program that does only what cannot be avoided (bench/README.md)
+                --rounds N          how often each client reads each topic (5)
+                --quick             a tenth of the records
+                --topics A,B        some of plain1, plain6, lz46, zstd6, snappy6, gzip6
+                --only A,B          some of the clients (floor, batch, message, ...)
+                --extra NAME=CMD    another client, called as CMD BROKER TOPIC part:0|all COUNT
+                --broker ADDR       an existing broker instead of an own one; topics that it has are read as they are
+                --json FILE         every single measurement
+  kafka       a real Apache Kafka on this machine
+                up    [--version 4.4.0] [--port N] [--dir DIR] [--set KEY=VALUE]...   prints its address
+                down  [--dir DIR | --all] [--delete]
+                stop  --dir DIR [--kill]      start --dir DIR      with the same port and data
+                freeze --dir DIR              thaw  --dir DIR      alive, but silent
+                tool  CLASS ARGS...           a Java tool of Kafka: TopicCommand, GetOffsetShell, ...
+";
+
+fn main() -> ExitCode {
+    workspace::remember_self();
+    match run(Args::of_process()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(mut args: Args) -> Result<()> {
+    match args.word().as_deref() {
+        Some("test") => test::run(args),
+        Some("soak") => soak::run(args),
+        Some("bench") => bench::run(args),
+        Some("kafka") => kafka::command::run(args),
+        None | Some("help" | "--help" | "-h") => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        Some(other) => misuse(format!("there is no command `{other}`; `cargo xtask help` lists them")),
+    }
+}

@@ -1,0 +1,110 @@
+//! A real Apache Kafka on this machine, for our own checks and measurements, and (in `command`) for people.
+
+pub(crate) mod command;
+pub(crate) mod jars;
+pub(crate) mod node;
+pub(crate) mod ports;
+mod probe;
+pub(crate) mod process;
+pub(crate) mod tools;
+
+use crate::failure::{During, Result, fail};
+use crate::workspace;
+use node::{Node, Settings};
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tools::Tools;
+
+/// A broker that lives as long as this value, and no longer: it is stopped when the value is dropped, and by a
+/// guard process when we die first, however we die. Its data are removed then; its settings and log stay.
+pub(crate) struct Kafka {
+    node: Node,
+    guard: Guard,
+    broker: Child,
+    _lock: File,
+}
+
+impl Kafka {
+    /// Starts an empty broker in `target/kafka/NAME`.
+    pub(crate) fn start(name: &str, settings: &Settings) -> Result<Self> {
+        eprintln!("starting Apache Kafka {}", settings.version);
+        let dir = folder(name)?;
+        let lock = lock(&dir)?;
+        clear(&dir)?;
+        let node = Node::create(&dir, settings)?;
+        let guard = Guard::over(&node)?;
+        let broker = node.start()?;
+        eprintln!("Apache Kafka {} is up at {} ({})", node.version(), node.bootstrap(), node.dir().display());
+        Ok(Self { node, guard, broker, _lock: lock })
+    }
+
+    pub(crate) fn bootstrap(&self) -> String {
+        self.node.bootstrap()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.node.dir()
+    }
+
+    pub(crate) fn tools(&self) -> Tools {
+        Tools::new(self.bootstrap(), self.dir())
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        self.node.stop();
+        let _ = self.broker.wait();
+        self.node.remove_data();
+        self.guard.dismiss();
+    }
+}
+
+/// A process that does nothing but wait for our end, in whatever way it comes, and then stops the broker.
+struct Guard(Child);
+
+impl Guard {
+    fn over(node: &Node) -> Result<Self> {
+        let mut guard = Command::new(workspace::own_binary());
+        guard.args(["kafka", "guard", "--dir"]).arg(node.dir());
+        // Our end of its standard input closes with us. Ctrl-C in the terminal is not for it.
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Ok(Self(guard.spawn().during(|| "starting the guard of Kafka".into())?))
+    }
+
+    fn dismiss(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Where brokers live unless told otherwise.
+pub(crate) fn folder(name: &str) -> Result<PathBuf> {
+    Ok(workspace::target()?.join("kafka").join(name))
+}
+
+/// Two runs must not use one folder. The lock ends with the process.
+fn lock(dir: &Path) -> Result<File> {
+    fs::create_dir_all(dir).during(|| format!("making {}", dir.display()))?;
+    let mut path = dir.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    let file = File::create(&path).during(|| format!("writing {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            fail(format!("another run is using {}; wait for it", dir.display()))
+        }
+        Err(fs::TryLockError::Error(error)) => fail(format!("locking {}: {error}", path.display())),
+    }
+}
+
+/// Stops what a run that died may have left here, and removes it.
+fn clear(dir: &Path) -> Result<()> {
+    if let Ok(leftover) = Node::open(dir) {
+        leftover.stop();
+    }
+    fs::remove_dir_all(dir).during(|| format!("clearing {}", dir.display()))
+}

@@ -1,0 +1,78 @@
+//! Processes that are not, or no longer, our children, by their number.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pid(pub(crate) u32);
+
+impl Pid {
+    /// Sends `TERM`, `KILL`, `STOP` or `CONT`; says whether there was a process to take it.
+    /// (The shell's own `kill` is everywhere, and std has none.)
+    pub(crate) fn signal(self, signal: &str) -> bool {
+        let mut kill = Command::new("sh");
+        kill.args(["-c", &format!("kill -{signal} {}", self.0)]).stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    }
+
+    /// The command line of a process that runs; a process that ended but was not waited for counts as gone.
+    pub(crate) fn command_line(self) -> Option<String> {
+        if Path::new("/proc/self/stat").exists() { self.told_by_proc() } else { self.told_by_ps() }
+    }
+
+    /// Waits until the process is gone; false if it is still there after `limit`.
+    pub(crate) fn wait_gone(self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while self.command_line().is_some() {
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    fn told_by_proc(self) -> Option<String> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        let state = stat.rsplit(") ").next()?.chars().next()?;
+        let line = fs::read(format!("/proc/{}/cmdline", self.0)).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        (!matches!(state, 'Z' | 'X')).then_some(line)
+    }
+
+    fn told_by_ps(self) -> Option<String> {
+        let ps = Command::new("ps").args(["-o", "stat=,args=", "-p", &self.0.to_string()]).output().ok()?;
+        let line = String::from_utf8_lossy(&ps.stdout).trim().to_owned();
+        (!line.is_empty() && !line.starts_with('Z')).then_some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_seen_until_it_is_killed() {
+        let mut child = Command::new("sleep").arg("61.5").spawn().unwrap();
+        let pid = Pid(child.id());
+        assert!(pid.signal("STOP"));
+        assert!(!pid.wait_gone(Duration::from_millis(20)));
+        assert!(pid.signal("KILL"));
+        // Not waited for yet: a zombie, which counts as gone.
+        assert!(pid.wait_gone(Duration::from_secs(10)));
+        child.wait().unwrap();
+        assert_eq!(pid.command_line(), None);
+        assert!(!pid.signal("TERM"));
+    }
+
+    #[test]
+    fn our_own_command_line_is_found_both_ways() {
+        let pid = Pid(std::process::id());
+        assert!(pid.command_line().unwrap().contains("xtask"));
+        if Command::new("ps").output().is_ok() {
+            assert!(pid.told_by_ps().unwrap().contains("xtask"));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! `cargo xtask soak`: what takes too long for every change, and is run before a release.
+
+use crate::args::Args;
+use crate::dataset::{self, Size, TOPICS};
+use crate::failure::Result;
+use crate::kafka::Kafka;
+use crate::kafka::node::Settings;
+use crate::steps::Steps;
+use crate::workspace::{cargo, check, release_ottla, target};
+use crate::{readback, test};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Sixteen times proptest's default.
+const CASES: &str = "4096";
+
+pub(crate) fn run(mut args: Args) -> Result<()> {
+    let only = args.value("--only")?;
+    args.finish()?;
+    let mut steps = Steps::new("cargo xtask soak", only);
+    let result = everything(&mut steps);
+    steps.finish(result)
+}
+
+fn everything(steps: &mut Steps) -> Result<()> {
+    steps.step("deny", "licenses, sources and doubles of what we depend on", deny)?;
+    steps.step("cases", "the tests with random input, with many cases", || {
+        check(cargo().args(["test", "--workspace"]).env("PROPTEST_CASES", CASES))
+    })?;
+    steps.step("readback", "millions of records, as Java reads them", read_back)?;
+    steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))
+}
+
+fn read_back() -> Result<()> {
+    let ottla = release_ottla()?;
+    let kafka = Kafka::start("soak", &Settings::default())?;
+    dataset::fill(&kafka.tools(), kafka.dir(), &TOPICS, Size::FULL)?;
+    TOPICS.iter().try_for_each(|topic| readback::check(&ottla, &kafka.tools(), *topic, Size::FULL.of(*topic)))
+}
+
+fn deny() -> Result<()> {
+    let program = cargo_deny()?;
+    check(
+        Command::new(program)
+            .args(["--all-features", "check", "bans", "licenses", "sources"])
+            .current_dir(crate::workspace::root()),
+    )
+}
+
+/// cargo-deny as it is installed, else built into the target directory.
+fn cargo_deny() -> Result<PathBuf> {
+    let installed = PathBuf::from("cargo-deny");
+    if Command::new(&installed).arg("--version").output().is_ok() {
+        return Ok(installed);
+    }
+    let tools = target()?.join("tools");
+    let ours = tools.join("bin/cargo-deny");
+    if !ours.exists() {
+        eprintln!("cargo-deny is not there; building it into {} (minutes, once)", tools.display());
+        check(cargo().args(["install", "--locked", "cargo-deny", "--root"]).arg(&tools))?;
+    }
+    Ok(ours)
+}

@@ -1,0 +1,173 @@
+//! `cargo xtask test`: what CI checks, in its order.
+//!
+//! A test that needs a real Kafka stands in a file `tests/kafka_*.rs`, is called `kafka_*` and is marked
+//! `#[ignore = "needs a real Kafka: cargo xtask test"]`; it finds the broker, with the topics of
+//! [`dataset`](crate::dataset) filled, through the variables below, and fails when they are missing. One that stops
+//! brokers stands in `tests/kafka_restart*.rs`, is called `kafka_restart_*`, and has a broker for itself.
+
+use crate::args::Args;
+use crate::dataset::{self, Size, TOPICS};
+use crate::failure::{During, Result, fail};
+use crate::kafka::node::Settings;
+use crate::kafka::{Kafka, jars};
+use crate::readback;
+use crate::steps::Steps;
+use crate::workspace::{cargo, check, own_binary, release_ottla, shown};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// The address of the broker with the filled topics.
+const KAFKA: &str = "OTTLA_TEST_KAFKA";
+/// That broker's folder, for `kafka freeze` and the like.
+const KAFKA_DIR: &str = "OTTLA_TEST_KAFKA_DIR";
+/// The address of the broker that may be stopped; it holds the topic plain6.
+const RESTART: &str = "OTTLA_TEST_KAFKA_RESTART";
+/// Its folder: `$OTTLA_XTASK kafka stop --dir $OTTLA_TEST_KAFKA_RESTART_DIR`.
+const RESTART_DIR: &str = "OTTLA_TEST_KAFKA_RESTART_DIR";
+/// This program.
+const XTASK: &str = "OTTLA_XTASK";
+/// How often the restart tests restart their broker.
+const ROUNDS: &str = "OTTLA_TEST_ROUNDS";
+
+pub(crate) fn run(mut args: Args) -> Result<()> {
+    let no_kafka = args.flag("--no-kafka");
+    let only = args.value("--only")?;
+    args.finish()?;
+    let mut steps = Steps::new("cargo xtask test", only);
+    let result = if no_kafka { without_kafka(&mut steps) } else { everything(&mut steps) };
+    steps.finish(result)
+}
+
+fn everything(steps: &mut Steps) -> Result<()> {
+    // First, so that a machine that lacks something says so at once.
+    steps.step("java", "Java and Apache Kafka are here", || {
+        jars::java().and(jars::kafka(jars::NEWEST)).map(drop)
+    })?;
+    code(steps)?;
+    steps.step("generated", "the committed messages are those of Kafka's schemas", generated)?;
+    running(steps)?;
+    let mut filled = None;
+    steps.step("readback", "whole topics, as Java reads them", || read_back(with_topics(&mut filled)?))?;
+    steps.step("kafka", "tests on a real Kafka", || tests_on(with_topics(&mut filled)?))?;
+    drop(filled);
+    steps.step("restart", "tests that stop a real Kafka", || restarts(1))
+}
+
+fn without_kafka(steps: &mut Steps) -> Result<()> {
+    code(steps)?;
+    running(steps)?;
+    steps.leave_out("generated", "the schemas are in Kafka's jar");
+    steps.leave_out("readback", "it needs a real Kafka");
+    steps.leave_out("kafka", "these tests need a real Kafka:");
+    steps.leave_out("restart", "these too");
+    check(cargo().args(["test", "--quiet", "--workspace", "--test", "kafka_*", "--"]).args([
+        "--ignored",
+        "--list",
+        "--format",
+        "terse",
+    ]))
+}
+
+fn code(steps: &mut Steps) -> Result<()> {
+    steps.step("format", "rustfmt would change nothing", || {
+        check(cargo().args(["fmt", "--all", "--check"]))?;
+        check(cargo().args(["fmt", "--manifest-path", "bench/floor/Cargo.toml", "--check"]))
+    })?;
+    steps.step("clippy", "clippy has nothing to say", || {
+        check(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    steps.step("docs", "the documentation builds without warnings", || {
+        check(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })
+}
+
+fn running(steps: &mut Steps) -> Result<()> {
+    steps.step("tests", "all tests that need nothing but this machine", || {
+        check(cargo().args(["test", "--workspace"]))
+    })?;
+    steps.step("build", "the command, optimized", || release_ottla().map(drop))?;
+    steps.step("demo", "a million records through the embedded broker", || {
+        check(Command::new(release_ottla()?).arg("demo"))
+    })
+}
+
+fn generated() -> Result<()> {
+    check(Command::new(own_binary()).args(["generate", "--check"]))
+}
+
+/// The broker with the topics, started when the first step needs it.
+fn with_topics(broker: &mut Option<Kafka>) -> Result<&Kafka> {
+    if broker.is_none() {
+        let kafka = Kafka::start("test", &Settings::default())?;
+        dataset::fill(&kafka.tools(), kafka.dir(), &TOPICS, Size::SHORT)?;
+        *broker = Some(kafka);
+    }
+    broker.as_ref().map_or_else(|| fail("there is no broker"), Ok)
+}
+
+fn read_back(kafka: &Kafka) -> Result<()> {
+    let ottla = release_ottla()?;
+    TOPICS
+        .iter()
+        .try_for_each(|topic| readback::check(&ottla, &kafka.tools(), *topic, Size::SHORT.of(*topic)))
+}
+
+fn tests_on(kafka: &Kafka) -> Result<()> {
+    let mut test = cargo();
+    test.args(["test", "--workspace", "--test", "kafka_*", "--", "--ignored", "--skip", "kafka_restart"]);
+    some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()).env(KAFKA_DIR, kafka.dir()))
+}
+
+/// The tests that stop and start their broker, so often each.
+pub(crate) fn restarts(rounds: u32) -> Result<()> {
+    let kafka = Kafka::start("restart", &Settings::default())?;
+    dataset::fill(&kafka.tools(), kafka.dir(), &dataset::named(&["plain6".into()])?, Size::SHORT)?;
+    let mut test = cargo();
+    test.args(["test", "--workspace", "--test", "kafka_restart*", "--", "--ignored", "--test-threads=1"]);
+    test.env(XTASK, own_binary()).env(ROUNDS, rounds.to_string());
+    some_passed(test.env(RESTART, kafka.bootstrap()).env(RESTART_DIR, kafka.dir()))
+}
+
+/// Runs `cargo test`, showing its output, and fails also when no test ran: Cargo takes that for a success.
+fn some_passed(test: &mut Command) -> Result<()> {
+    let name = shown(test);
+    let mut child = test.stdout(Stdio::piped()).spawn().during(|| format!("running {name}"))?;
+    let Some(stdout) = child.stdout.take() else { return fail(format!("{name} has no output")) };
+    let mut passed = 0;
+    for line in BufReader::new(stdout).lines() {
+        let line = line.during(|| format!("reading from {name}"))?;
+        passed += passed_in(&line);
+        println!("{line}");
+    }
+    match child.wait().during(|| format!("waiting for {name}"))? {
+        status if !status.success() => fail(format!("{name} failed ({status})")),
+        _ if passed == 0 => fail(format!("{name} ran no test")),
+        _ => Ok(()),
+    }
+}
+
+/// How many tests passed according to a line `test result: ok. 3 passed; 0 failed; ...`.
+fn passed_in(line: &str) -> u32 {
+    let count = line.strip_prefix("test result: ok. ").and_then(|rest| rest.split(' ').next());
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passed_tests_are_counted() {
+        assert_eq!(passed_in("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured"), 12);
+        assert_eq!(passed_in("test result: FAILED. 12 passed; 1 failed"), 0);
+        assert_eq!(passed_in("test kafka_reads ... ok"), 0);
+    }
+
+    #[test]
+    fn a_run_without_tests_is_a_failure() {
+        let say = |text: &str| some_passed(Command::new("echo").arg(text));
+        say("test result: ok. 1 passed; 0 failed").unwrap();
+        assert!(say("test result: ok. 0 passed; 0 failed").unwrap_err().to_string().ends_with("ran no test"));
+        assert!(some_passed(&mut Command::new("false")).unwrap_err().to_string().contains("failed"));
+    }
+}
