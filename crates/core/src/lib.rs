@@ -1,1 +1,29 @@
-//! See the workspace's DESIGN.md.
+//! The machine that reads Apache Kafka: what to ask whom next, what is ours to hand out, where we stand.
+//!
+//! It has no socket, no task and no clock. Whoever drives it tells it what happened and when, and carries out what
+//! it asks for; so all of its schedules can be run in a test, with a clock wound by hand.
+
+mod backoff;
+mod cluster;
+mod config;
+mod event;
+mod fault;
+mod fetch;
+mod machine;
+mod request;
+mod timer;
+mod verdict;
+
+pub use cluster::{Lane, Peer};
+pub use config::{Address, Config, MissingTopic, OnOutOfRange, Start, Subscription, Until};
+pub use event::Event;
+pub use fault::{Fault, Lost, TopicPartition};
+pub use fetch::{
+    ledger::{Account, Buffered, Lease, Ledger},
+    queue::{Part, Take},
+    reply::{FetchReply, Outlined},
+    turn::{Turn, TurnState},
+};
+pub use machine::{Machine, NotRead};
+pub use request::{AskError, Asked, Body, FetchAsk, Reply, Request};
+pub use timer::Why;

@@ -1,0 +1,386 @@
+//! The picture of the cluster: who is there, who leads what. Asked of one broker at a time, of a second one if the
+//! first is slow, of the bootstrap list when nobody else answers (KIP-899).
+
+use std::time::{Duration, Instant};
+
+use ottla_wire::{
+    code::Code,
+    message::{
+        MetadataRequest, MetadataResponse,
+        metadata_request::MetadataRequestTopic,
+        metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
+    },
+};
+
+use super::{
+    node::{Lane, Node, Peer},
+    topic::Presence,
+};
+use crate::{
+    backoff::Backoff,
+    config::{Address, MissingTopic, OnOutOfRange, Start},
+    event::Event,
+    fault::{Fault, TopicPartition},
+    fetch::{
+        cursor::{Cursor, Phase},
+        resolve::{Aim, Resolving},
+    },
+    machine::{Machine, Purpose},
+    request::Body,
+    timer::Why,
+    verdict::{Place, Verdict, verdict},
+};
+
+/// How far the picture is.
+///
+/// ```text
+///   Wanted --ask--> Asked --answer--> Fresh --metadata_max_age, an error--> Wanted
+///                     '---all lost--> Wanted (after a pause)
+/// ```
+#[derive(Debug, Default)]
+pub(crate) struct Metadata {
+    /// It is to be asked for, as soon as `not_before` allows.
+    wanted: bool,
+    /// Who has been asked and has not answered.
+    asked: Vec<(Peer, u64)>,
+    not_before: Option<Instant>,
+    backoff: Backoff,
+}
+
+/// An answer that takes longer makes us ask a second broker too.
+const HEDGE: Duration = Duration::from_millis(300);
+
+impl Machine {
+    /// The picture is old: ask as soon as the pause after the last question allows.
+    pub(crate) fn want_metadata(&mut self, now: Instant) {
+        self.metadata.wanted = true;
+        self.timers.add(self.metadata.not_before.unwrap_or(now).max(now), Why::Metadata);
+    }
+
+    pub(crate) fn plan_metadata(&mut self, now: Instant) {
+        let early = self.metadata.not_before.is_some_and(|at| at > now);
+        if self.metadata.wanted && self.metadata.asked.is_empty() && !early {
+            self.ask_metadata(now);
+        }
+    }
+
+    /// Asks one more broker if those asked are slow.
+    pub(crate) fn hedge_metadata(&mut self, now: Instant) {
+        if !self.metadata.asked.is_empty() {
+            self.ask_metadata(now);
+        }
+    }
+
+    fn ask_metadata(&mut self, now: Instant) {
+        let Some(peer) = self.metadata_peer() else { return };
+        let topic = |topic: &super::topic::Topic| MetadataRequestTopic {
+            name: Some(topic.name.to_string()),
+            ..MetadataRequestTopic::default()
+        };
+        let request = MetadataRequest {
+            topics: Some(self.topics.iter().map(topic).collect()),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        let id = self.send(now, peer, Lane::Control, Body::Metadata(request), Purpose::Metadata);
+        self.metadata.asked.push((peer, id));
+        self.metadata.not_before = Some(now + self.config.backoff_min);
+        self.timers.add(now + HEDGE, Why::MetadataHedge);
+    }
+
+    /// The broker that has failed least lately; brokers before bootstrap addresses.
+    fn metadata_peer(&self) -> Option<Peer> {
+        let asked = |peer: &Peer| self.metadata.asked.iter().any(|(asked, _)| asked == peer);
+        let candidate = |&(peer, node): &(&Peer, &Node)| node.is_open() && !asked(peer);
+        let rank =
+            |&(peer, node): &(&Peer, &Node)| (node.backoff.failures(), matches!(peer, Peer::Seed(_)), *peer);
+        self.nodes.iter().filter(candidate).min_by_key(rank).map(|(peer, _)| *peer)
+    }
+
+    /// The connection of a question broke.
+    pub(crate) fn lost_metadata(&mut self, id: u64) {
+        self.metadata.asked.retain(|(_, asked)| *asked != id);
+        self.metadata.wanted = true;
+    }
+
+    /// Takes the picture.
+    pub(crate) fn take_metadata(&mut self, now: Instant, id: u64, peer: Peer, response: &MetadataResponse) {
+        self.metadata.asked.retain(|(_, asked)| *asked != id);
+        if response.brokers.is_empty() {
+            // A broker that is still starting: what it says of leaders would be wrong too.
+            return self.poor_metadata(now, peer, "named no broker");
+        }
+        let code = Code(response.error_code);
+        if code != Code::NONE {
+            return self.poor_metadata(now, peer, &format!("answered metadata with {code}"));
+        }
+        self.take_brokers(response);
+        let mut complete = true;
+        for topic in &response.topics {
+            complete &= self.take_topic(topic);
+        }
+        self.leave_seed(peer);
+        self.schedule_metadata(now, complete);
+    }
+
+    fn poor_metadata(&mut self, now: Instant, peer: Peer, what: &str) {
+        self.tell(Event::Misbehaved { peer, what: what.to_owned() });
+        self.schedule_metadata(now, false);
+    }
+
+    /// Asks again when it is old; sooner, with back-off, while something is missing.
+    fn schedule_metadata(&mut self, now: Instant, complete: bool) {
+        let pause = match complete {
+            true => {
+                self.metadata.backoff.reset();
+                self.config.metadata_max_age
+            }
+            false => {
+                let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+                self.metadata.backoff.fail(min, max, &mut self.rng)
+            }
+        };
+        self.metadata.wanted = false;
+        if !complete {
+            self.metadata.not_before = Some(now + pause);
+        }
+        self.timers.add(now + pause, Why::Metadata);
+        self.metadata_due = Some(now + pause);
+    }
+
+    /// A bootstrap connection has done its work once brokers are known.
+    fn leave_seed(&mut self, peer: Peer) {
+        if matches!(peer, Peer::Seed(_)) {
+            self.hang_up(peer, Lane::Control);
+        }
+    }
+
+    fn take_brokers(&mut self, response: &MetadataResponse) {
+        for broker in &response.brokers {
+            if let Ok(port) = u16::try_from(broker.port) {
+                self.learn_node(broker.node_id, Address { host: broker.host.clone(), port });
+            }
+        }
+        let listed = |id: i32| response.brokers.iter().any(|b| b.node_id == id);
+        let gone: Vec<i32> = self.node_ids().filter(|&id| !listed(id)).collect();
+        for id in gone {
+            self.forget_node(id);
+        }
+    }
+
+    /// Enters a broker, or its new address.
+    pub(crate) fn learn_node(&mut self, id: i32, address: Address) {
+        let peer = Peer::Node(id);
+        match self.nodes.get_mut(&peer) {
+            Some(node) if node.address == address => {}
+            Some(node) => {
+                node.address = address;
+                node.phase = super::node::Phase::Open;
+                node.dirty = true;
+                self.hang_up_all(peer);
+            }
+            None => {
+                self.nodes.insert(peer, Node::new(address, self.config.max_bytes));
+            }
+        }
+    }
+
+    fn forget_node(&mut self, id: i32) {
+        let peer = Peer::Node(id);
+        self.hang_up_all(peer);
+        let led = self.nodes.get_mut(&peer).map(|node| std::mem::take(&mut node.cursors)).unwrap_or_default();
+        for index in led {
+            self.cursors[index].leader = None;
+            self.cursors[index].live = None;
+        }
+        self.nodes.remove(&peer);
+        self.failing.remove(&peer);
+    }
+
+    /// Takes what is said of a topic; false if something of it is still missing.
+    fn take_topic(&mut self, answer: &MetadataResponseTopic) -> bool {
+        let name = answer.name.as_deref().unwrap_or_default();
+        let Some(index) = self.topics.iter().position(|t| *t.name == *name) else { return true };
+        let code = Code(answer.error_code);
+        match verdict(Place::Topic, code) {
+            _ if code == Code::NONE => self.topic_there(index, answer),
+            Verdict::Missing => self.topic_missing(index),
+            Verdict::Fatal | Verdict::Fail => {
+                let topic = self.topics[index].name.clone();
+                self.fail_topic(index, Fault::Topic { topic, code });
+                false
+            }
+            Verdict::Retry | Verdict::Refresh | Verdict::Reset => false,
+        }
+    }
+
+    fn topic_missing(&mut self, index: usize) -> bool {
+        let topic = &mut self.topics[index];
+        let name = topic.name.clone();
+        if self.config.missing_topic == MissingTopic::Fail {
+            self.fail_topic(index, Fault::TopicMissing { topic: name });
+        } else if topic.presence != Presence::Missing {
+            topic.presence = Presence::Missing;
+            self.tell(Event::TopicMissing { topic: name });
+        }
+        false
+    }
+
+    fn topic_there(&mut self, index: usize, answer: &MetadataResponseTopic) -> bool {
+        let count = i32::try_from(answer.partitions.len()).unwrap_or(i32::MAX);
+        let topic = &mut self.topics[index];
+        let (name, before) = (topic.name.clone(), topic.presence);
+        topic.fault = None;
+        topic.presence = Presence::There;
+        let recreated = !topic.id.is_zero() && !answer.topic_id.is_zero() && topic.id != answer.topic_id;
+        topic.id = answer.topic_id;
+        // What was there when we first looked begins where the user said, what comes later at its beginning.
+        let first_look = before == Presence::Unknown;
+        let grown = !first_look && before == Presence::There && count > topic.count;
+        topic.count = topic.count.max(count);
+        match before {
+            Presence::Missing => self.tell(Event::TopicFound { topic: name, partitions: count }),
+            _ if recreated => self.tell(Event::TopicRecreated { topic: name }),
+            _ if grown => self.tell(Event::PartitionsAdded { topic: name, count }),
+            _ => {}
+        }
+        if recreated {
+            self.restart_topic(index);
+        }
+        let start = if first_look { self.config.start } else { Start::Earliest };
+        let mut complete = true;
+        for partition in &answer.partitions {
+            complete &= self.take_partition_metadata(index, partition, start);
+        }
+        complete && self.partitions_there(index, count)
+    }
+
+    /// Tells which partitions the user named that the topic does not have.
+    fn partitions_there(&mut self, index: usize, count: i32) -> bool {
+        let topic = &self.topics[index];
+        let missing: Vec<i32> = topic
+            .wanted
+            .iter()
+            .flatten()
+            .copied()
+            .filter(|&partition| topic.cursor(partition).is_none())
+            .collect();
+        for &partition in &missing {
+            let at = TopicPartition { topic: self.topics[index].name.clone(), partition };
+            if self.config.missing_topic == MissingTopic::Fail {
+                self.fail_topic(index, Fault::PartitionMissing { at, count });
+            } else if !self.topics[index].told_missing.contains(&partition) {
+                self.topics[index].told_missing.push(partition);
+                self.tell(Event::PartitionMissing { at, count });
+            }
+        }
+        missing.is_empty()
+    }
+
+    /// The topic was deleted and created anew: its offsets mean something else now.
+    fn restart_topic(&mut self, index: usize) {
+        let cursors: Vec<usize> = self.topics[index].cursors.iter().flatten().copied().collect();
+        for cursor in cursors {
+            let until = self.config.until;
+            let old =
+                self.new_turn(cursor, Phase::Resolving(Resolving::new(Aim::Start(Start::Earliest), until)));
+            let cursor_state = &mut self.cursors[cursor];
+            (cursor_state.leader_epoch, cursor_state.last_epoch, cursor_state.until) = (-1, -1, None);
+            if self.config.on_out_of_range == OnOutOfRange::Error {
+                let offset = old.position().unwrap_or(0);
+                let at = cursor_state.at.clone();
+                self.fail_cursor(cursor, Fault::Recreated { at, offset });
+            }
+        }
+    }
+
+    fn take_partition_metadata(
+        &mut self,
+        topic: usize,
+        answer: &MetadataResponsePartition,
+        start: Start,
+    ) -> bool {
+        if !self.topics[topic].wants(answer.partition_index) {
+            return true;
+        }
+        let Some(index) = self.cursor_at(topic, answer.partition_index, start) else { return true };
+        let known = self.nodes.contains_key(&Peer::Node(answer.leader_id));
+        let leader = (answer.leader_id >= 0 && known).then_some(answer.leader_id);
+        self.lead(index, leader, answer.leader_epoch);
+        leader.is_some()
+    }
+
+    /// The cursor of a partition, made at need.
+    fn cursor_at(&mut self, topic: usize, partition: i32, start: Start) -> Option<usize> {
+        let place = usize::try_from(partition).ok()?;
+        if let Some(index) = self.topics[topic].cursor(partition) {
+            return Some(index);
+        }
+        let at = TopicPartition { topic: self.topics[topic].name.clone(), partition };
+        let pending = self.pending.remove(&at).unwrap_or_default();
+        let aim = Aim::Start(pending.seek.unwrap_or(start));
+        let index = self.cursors.len();
+        self.cursors.push(Cursor::new(at, topic, aim, self.config.until));
+        let slots = &mut self.topics[topic].cursors;
+        slots.resize(slots.len().max(place + 1), None);
+        slots[place] = Some(index);
+        self.settle_position(index);
+        if pending.paused {
+            self.pause_cursor(index);
+        }
+        Some(index)
+    }
+
+    /// Enters who leads a partition. News of an older epoch is no news.
+    pub(crate) fn lead(&mut self, index: usize, leader: Option<i32>, epoch: i32) {
+        let cursor = &mut self.cursors[index];
+        if epoch >= 0 && epoch < cursor.leader_epoch {
+            return;
+        }
+        let (before, new_epoch) = (cursor.leader, epoch > cursor.leader_epoch);
+        let seen_before = cursor.leader_epoch >= 0;
+        cursor.leader_epoch = cursor.leader_epoch.max(epoch);
+        if leader.is_none() {
+            self.leaderless(index);
+        } else {
+            self.cursors[index].told_leaderless = false;
+        }
+        if before != leader {
+            self.move_cursor(index, before, leader);
+        }
+        let cursor = &mut self.cursors[index];
+        // Only a leader of a new epoch can have a log that parts from what we read (KIP-320).
+        if new_epoch && seen_before && cursor.last_epoch >= 0 && matches!(cursor.phase, Phase::Reading) {
+            cursor.phase = Phase::Validating;
+            cursor.live = None;
+        }
+        self.touch(index);
+    }
+
+    fn leaderless(&mut self, index: usize) {
+        let cursor = &mut self.cursors[index];
+        if !std::mem::replace(&mut cursor.told_leaderless, true) {
+            let at = cursor.at.clone();
+            self.tell(Event::LeaderMissing { at });
+        }
+    }
+
+    fn move_cursor(&mut self, index: usize, from: Option<i32>, to: Option<i32>) {
+        self.uncount(index);
+        if let Some(node) = from.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.cursors.retain(|&c| c != index);
+        }
+        let cursor = &mut self.cursors[index];
+        cursor.leader = to;
+        cursor.live = None;
+        cursor.retry_at = None;
+        let at = cursor.at.clone();
+        if let Some(node) = to.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.cursors.push(index);
+        }
+        self.recount(index);
+        if let (Some(_), Some(leader)) = (from, to) {
+            self.tell(Event::LeaderChanged { at, leader });
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Brokers, and the lanes that lead to them.
+
+use std::time::{Duration, Instant};
+
+use crate::{backoff::Backoff, config::Address};
+
+/// A broker as we know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Peer {
+    /// An address of the bootstrap list, by its place there; asked for metadata only.
+    Seed(usize),
+    /// A broker of the cluster, by its id.
+    Node(i32),
+}
+
+/// Which of a broker's connections a request takes.
+///
+/// A broker serves one request of a connection at a time, so a parked one blocks those behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// Metadata and offsets: answered at once.
+    Control,
+    /// The fetch that parks for `max_wait`.
+    Long,
+    /// The fetch for what became fetchable while the long lane is parked; waits 50 ms at most.
+    Express,
+}
+
+/// Whether a broker may be asked.
+///
+/// ```text
+///          lost                       timer or metadata with a new address
+///   Open ---------> Down(until) -----------------------------------------> Open
+///    ^ reply: failures forgotten
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    Down { until: Instant },
+}
+
+/// The state of one of the two fetch lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FetchLane {
+    #[default]
+    Idle,
+    Asked(u64),
+}
+
+/// A broker, its lanes and the partitions it leads for us.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) address: Address,
+    pub(crate) phase: Phase,
+    pub(crate) backoff: Backoff,
+    pub(crate) long: FetchLane,
+    pub(crate) express: FetchLane,
+    /// The wait the next express fetch asks for; grows while it finds nothing.
+    pub(crate) express_wait: Duration,
+    /// How many bytes the next reply may have; adapts to the distance and the backlog.
+    pub(crate) reply_bytes: i32,
+    /// Cursors of partitions that this broker leads, the next to be served first.
+    pub(crate) cursors: Vec<usize>,
+    /// Bytes of queued parts of partitions that are not paused.
+    pub(crate) queued_bytes: usize,
+    /// How many such parts.
+    pub(crate) queued_parts: usize,
+    /// Something changed that may allow a request.
+    pub(crate) dirty: bool,
+    /// The broker asked us to slow down until then.
+    pub(crate) muted_until: Option<Instant>,
+}
+
+/// The longest wait of an express fetch.
+pub(crate) const EXPRESS_WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// What a reply holds at first; the records are then walked while still in the processor's cache.
+pub(crate) const REPLY_BYTES: i32 = 1 << 20;
+
+impl Node {
+    pub(crate) fn new(address: Address, max_bytes: i32) -> Self {
+        Self {
+            address,
+            phase: Phase::Open,
+            backoff: Backoff::default(),
+            long: FetchLane::Idle,
+            express: FetchLane::Idle,
+            express_wait: Duration::ZERO,
+            reply_bytes: REPLY_BYTES.min(max_bytes),
+            cursors: Vec::new(),
+            queued_bytes: 0,
+            queued_parts: 0,
+            dirty: true,
+            muted_until: None,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    pub(crate) fn fetch_lane(&mut self, lane: Lane) -> &mut FetchLane {
+        match lane {
+            Lane::Express => &mut self.express,
+            _ => &mut self.long,
+        }
+    }
+}

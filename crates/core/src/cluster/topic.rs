@@ -1,0 +1,71 @@
+//! A topic that we read, and what the cluster says of it.
+
+use std::sync::Arc;
+
+use ottla_wire::Uuid;
+
+use crate::fault::Fault;
+
+/// Whether the cluster knows the topic.
+///
+/// ```text
+///   Unknown --found--> There --missing--> Missing --found--> There
+///      \---missing--> Missing
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Not answered yet.
+    Unknown,
+    /// It is not there, and that was told.
+    Missing,
+    /// It is there.
+    There,
+}
+
+/// A topic of the reader's subscription.
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: Arc<str>,
+    /// Zero where the broker does not speak topic ids (before 2.8).
+    pub(crate) id: Uuid,
+    pub(crate) presence: Presence,
+    /// Which partitions the user named; `None` means all.
+    pub(crate) wanted: Option<Vec<i32>>,
+    /// How many partitions the cluster has.
+    pub(crate) count: i32,
+    /// The cursor of each partition, by number.
+    pub(crate) cursors: Vec<Option<usize>>,
+    /// Partitions that the user named, that are not there, and that was told.
+    pub(crate) told_missing: Vec<i32>,
+    /// What the cluster refuses for good.
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Topic {
+    pub(crate) fn new(name: Arc<str>, wanted: Option<Vec<i32>>) -> Self {
+        Self {
+            name,
+            id: Uuid::ZERO,
+            presence: Presence::Unknown,
+            wanted,
+            count: 0,
+            cursors: Vec::new(),
+            told_missing: Vec::new(),
+            fault: None,
+        }
+    }
+
+    pub(crate) fn wants(&self, partition: i32) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&partition))
+    }
+
+    pub(crate) fn cursor(&self, partition: i32) -> Option<usize> {
+        *self.cursors.get(usize::try_from(partition).ok()?)?
+    }
+
+    /// Whether everything that is to be read is known.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.presence == Presence::There
+            && self.wanted.as_ref().is_none_or(|w| w.iter().all(|&p| self.cursor(p).is_some()))
+    }
+}

@@ -1,0 +1,241 @@
+//! What the user asked for. Every value here is final: defaults are filled in and the whole is checked once.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Host and port of a broker, as the user or the cluster named it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// A name or an IP address (IPv6 without brackets).
+    pub host: String,
+    /// The TCP port.
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// Reads `host:port`, `[v6]:port` or a bare host, which means port 9092.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let (host, port) = split(text).ok_or_else(|| format!("{text:?} is not HOST:PORT"))?;
+        let port = match port {
+            None => 9092,
+            Some(digits) => digits
+                .parse()
+                .ok()
+                .filter(|&port| port != 0)
+                .ok_or_else(|| format!("{digits:?} in {text:?} is not a port (1 to 65535)"))?,
+        };
+        match host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/' || c == ',') {
+            true => Err(format!("{text:?} is not HOST:PORT")),
+            false => Ok(Self { host: host.to_owned(), port }),
+        }
+    }
+}
+
+fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, tail) = rest.split_once(']')?;
+        return match tail {
+            "" => Some((host, None)),
+            _ => Some((host, Some(tail.strip_prefix(':')?))),
+        };
+    }
+    match text.split_once(':') {
+        Some((_, tail)) if tail.contains(':') => Some((text, None)), // a bare IPv6 address
+        Some((host, port)) => Some((host, Some(port))),
+        None => Some((text, None)),
+    }
+}
+
+/// Where to begin in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Start {
+    /// The oldest record the log still holds.
+    #[default]
+    Earliest,
+    /// The end of the log as it is when the partition is first asked; what is written later is read.
+    Latest,
+    /// This offset.
+    Offset(i64),
+    /// The last so many offsets of the partition (fewer records where some were compacted away).
+    Last(u64),
+    /// The first record written at this time or later; the end of the log if there is none.
+    At(SystemTime),
+    /// As [`Start::At`], so long before the moment the reader is opened or the seek is made.
+    Ago(Duration),
+}
+
+impl Start {
+    /// Replaces [`Start::Ago`] by the time it means.
+    #[must_use]
+    pub fn resolve(self, wall: SystemTime) -> Self {
+        match self {
+            Self::Ago(ago) => Self::At(wall.checked_sub(ago).unwrap_or(UNIX_EPOCH)),
+            other => other,
+        }
+    }
+}
+
+/// Where to stop in a partition; the offset itself is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Until {
+    /// The end of the log as it is when the partition is first asked.
+    End,
+    /// This offset, which is not read.
+    Offset(i64),
+    /// The first record written at this time or later, which is not read; the end as it is now if there is none.
+    At(SystemTime),
+}
+
+/// Milliseconds since 1970, as the broker counts; earlier times count as 1970, because the broker keeps the
+/// negative numbers for questions of its own.
+pub(crate) fn unix_ms(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What to do about a topic or partition that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissingTopic {
+    /// Tell it as an event, look again with back-off, and read it from its beginning once it is there.
+    #[default]
+    Wait,
+    /// The reader fails.
+    Fail,
+}
+
+/// What to do when the log no longer, or not yet, holds the offset we stand at (Java's `auto.offset.reset`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnOutOfRange {
+    /// Go on at the oldest record.
+    Earliest,
+    /// Go on at the end.
+    Latest,
+    /// Go on at whichever end is nearer: the oldest record if ours was deleted, the end if we are beyond it.
+    #[default]
+    Nearest,
+    /// The partition fails, with an error that names both ends; a seek revives it.
+    Error,
+}
+
+/// A topic to read, whole or in part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The partitions to read; `None` means all, also those added later.
+    pub partitions: Option<Vec<i32>>,
+}
+
+/// Everything the machine has to know about its task.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to find the cluster at first, and again when all known brokers are gone (`bootstrap.servers`).
+    pub bootstrap: Vec<Address>,
+    /// Named in every request (`client.id`).
+    pub client_id: String,
+    /// What to read.
+    pub subscriptions: Vec<Subscription>,
+    /// Where to begin.
+    pub start: Start,
+    /// Where to stop, if anywhere.
+    pub until: Option<Until>,
+    /// How long a broker may hold a fetch that has nothing to return (`fetch.max.wait.ms`).
+    pub max_wait: Duration,
+    /// How many bytes make a broker answer before `max_wait` (`fetch.min.bytes`).
+    pub min_bytes: i32,
+    /// The ceiling for one reply; what is asked adapts below it (`fetch.max.bytes`).
+    pub max_bytes: i32,
+    /// The ceiling for one partition in one reply (`max.partition.fetch.bytes`); `None`: as much as the reply has.
+    pub max_partition_bytes: Option<i32>,
+    /// The ceiling for what the reader holds, in bytes.
+    pub budget: usize,
+    /// How long we wait for any reply while no byte arrives, on top of what the broker may hold it
+    /// (`request.timeout.ms`).
+    pub request_timeout: Duration,
+    /// How old the picture of the cluster may become (`metadata.max.age.ms`).
+    pub metadata_max_age: Duration,
+    /// The first pause after a failure (`retry.backoff.ms`).
+    pub backoff_min: Duration,
+    /// The longest pause after a failure (`retry.backoff.max.ms`).
+    pub backoff_max: Duration,
+    /// After so many failed rounds over all brokers in a row the outage is told once as an error.
+    pub max_attempts: Option<u32>,
+    /// What to do about a missing topic.
+    pub missing_topic: MissingTopic,
+    /// What to do when an offset is out of range.
+    pub on_out_of_range: OnOutOfRange,
+    /// Seeds what is random: the order of the bootstrap list and the jitter of pauses.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bootstrap: Vec::new(),
+            client_id: "ottla".to_owned(),
+            subscriptions: Vec::new(),
+            start: Start::default(),
+            until: None,
+            max_wait: Duration::from_secs(10),
+            min_bytes: 1,
+            max_bytes: 50 << 20,
+            max_partition_bytes: None,
+            budget: 64 << 20,
+            request_timeout: Duration::from_secs(30),
+            metadata_max_age: Duration::from_secs(60),
+            backoff_min: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(5),
+            max_attempts: None,
+            missing_topic: MissingTopic::default(),
+            on_out_of_range: OnOutOfRange::default(),
+            seed: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        for (text, host, port, back) in [
+            ("localhost:9092", "localhost", 9092, "localhost:9092"),
+            ("broker", "broker", 9092, "broker:9092"),
+            ("[::1]:19092", "::1", 19092, "[::1]:19092"),
+            ("fe80::1", "fe80::1", 9092, "[fe80::1]:9092"),
+            (" 10.0.0.1:1 ", "10.0.0.1", 1, "10.0.0.1:1"),
+        ] {
+            let address: Address = text.parse().expect(text);
+            assert_eq!((address.host.as_str(), address.port), (host, port));
+            assert_eq!(address.to_string(), back);
+        }
+    }
+
+    #[test]
+    fn bad_addresses_are_named() {
+        for text in
+            ["", ":9092", "host:", "host:0", "host:65536", "host:x", "http://host:80", "a b:1", "[::1]x"]
+        {
+            let error = text.parse::<Address>().expect_err(text);
+            assert!(error.contains(&format!("{:?}", text.trim())) || error.contains("port"), "{error}");
+        }
+    }
+}

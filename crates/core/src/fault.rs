@@ -1,0 +1,160 @@
+//! What went wrong, in words that say who must act.
+
+use std::sync::Arc;
+
+use ottla_wire::code::Code;
+
+use crate::config::Address;
+
+/// A topic and a partition number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TopicPartition {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The partition's number.
+    pub partition: i32,
+}
+
+impl TopicPartition {
+    /// Names a partition.
+    pub fn new(topic: impl Into<Arc<str>>, partition: i32) -> Self {
+        Self { topic: topic.into(), partition }
+    }
+}
+
+impl std::fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} partition {}", self.topic, self.partition)
+    }
+}
+
+/// A fault that retrying does not mend.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The cluster refused something about a topic for good.
+    #[error("topic {topic}: the cluster answered {code}")]
+    Topic {
+        /// The topic's name.
+        topic: Arc<str>,
+        /// The broker's error code.
+        code: Code,
+    },
+    /// The broker refused something about a partition for good.
+    #[error("{at} at offset {offset}: the broker answered {code}")]
+    Partition {
+        /// Which partition.
+        at: TopicPartition,
+        /// Where it stood.
+        offset: i64,
+        /// The broker's error code.
+        code: Code,
+    },
+    /// The topic does not exist, and the reader was told not to wait for it.
+    #[error("topic {topic} does not exist")]
+    TopicMissing {
+        /// The topic's name.
+        topic: Arc<str>,
+    },
+    /// The topic has no such partition, and the reader was told not to wait for it.
+    #[error("topic {} has no partition {}; it has {count} (0 to {})", at.topic, at.partition, count - 1)]
+    PartitionMissing {
+        /// Which partition.
+        at: TopicPartition,
+        /// How many the topic has.
+        count: i32,
+    },
+    /// The log does not hold the offset, and the policy is to fail.
+    #[error("{at}: offset {offset} is out of range, the log holds {earliest} to {latest}; seek to go on")]
+    OutOfRange {
+        /// Which partition.
+        at: TopicPartition,
+        /// Where it stood.
+        offset: i64,
+        /// The oldest offset of the log.
+        earliest: i64,
+        /// The end of the log.
+        latest: i64,
+    },
+    /// The log was cut behind us (an unclean leader election), and the policy is to fail (KIP-320).
+    #[error("{at}: the log was truncated to offset {end} while we stood at {offset}; seek to go on")]
+    Truncated {
+        /// Which partition.
+        at: TopicPartition,
+        /// Where it stood.
+        offset: i64,
+        /// Where the logs part.
+        end: i64,
+    },
+    /// The topic was deleted and created anew, and the policy is to fail.
+    #[error("{at}: the topic was deleted and created anew while we stood at {offset}; seek to go on")]
+    Recreated {
+        /// Which partition.
+        at: TopicPartition,
+        /// Where it stood.
+        offset: i64,
+    },
+    /// The broker sent records that cannot be right.
+    #[error("{at}: the batch at offset {offset} is damaged: {reason}; seek beyond it to go on")]
+    Corrupt {
+        /// Which partition.
+        at: TopicPartition,
+        /// The first offset of the damaged batch, or where we stood.
+        offset: i64,
+        /// What was found.
+        reason: String,
+    },
+    /// No broker could be reached for as many rounds as `max_attempts` allows. Reading goes on by itself.
+    #[error("no broker could be reached in {rounds} rounds over all known addresses, last {last}")]
+    Unreachable {
+        /// How many rounds failed.
+        rounds: u32,
+        /// The last failure, with its address.
+        last: String,
+    },
+}
+
+impl Fault {
+    /// The partition concerned, where there is one.
+    pub fn partition(&self) -> Option<&TopicPartition> {
+        match self {
+            Self::Partition { at, .. }
+            | Self::PartitionMissing { at, .. }
+            | Self::OutOfRange { at, .. }
+            | Self::Truncated { at, .. }
+            | Self::Recreated { at, .. }
+            | Self::Corrupt { at, .. } => Some(at),
+            Self::Topic { .. } | Self::TopicMissing { .. } | Self::Unreachable { .. } => None,
+        }
+    }
+
+    /// The offset concerned, where there is one.
+    pub fn offset(&self) -> Option<i64> {
+        match self {
+            Self::Partition { offset, .. }
+            | Self::OutOfRange { offset, .. }
+            | Self::Truncated { offset, .. }
+            | Self::Recreated { offset, .. }
+            | Self::Corrupt { offset, .. } => Some(*offset),
+            _ => None,
+        }
+    }
+
+    /// The broker's error code, where there is one.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Topic { code, .. } | Self::Partition { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Why a connection, or the attempt to make one, ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{address}: {reason}")]
+pub struct Lost {
+    /// Where it led.
+    pub address: Address,
+    /// What happened, as a sentence without its subject.
+    pub reason: String,
+}

@@ -1,0 +1,143 @@
+//! One partition: where we stand in it, what is under way, what waits for the reader.
+
+use std::{collections::VecDeque, sync::Arc, time::Instant};
+
+use super::{
+    queue::Entry,
+    resolve::{Aim, Resolving},
+    turn::Turn,
+};
+use crate::{backoff::Backoff, cluster::Lane, config::Until, fault::TopicPartition};
+
+/// What a partition is doing.
+///
+/// ```text
+///                          epoch changed
+///   Resolving --found--> Reading <-------> Validating      (KIP-320; a truncation goes to Resolving)
+///      ^  ^                 |    validated
+///      |  '--out of range---'
+///      |                    |
+///      '----seek---- Failed <'--fault (told once, after what was fetched before it)
+/// ```
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// The position is asked for.
+    Resolving(Resolving),
+    /// The position is known, and records are fetched from there.
+    Reading,
+    /// The leader changed: does its log agree with what we have read?
+    Validating,
+    /// It stands still until a seek.
+    Failed,
+}
+
+/// What is under way for a partition; a partition is live on one lane only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) request: u64,
+    pub(crate) lane: Lane,
+}
+
+/// One partition.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    pub(crate) at: TopicPartition,
+    /// The topic's place in the machine.
+    pub(crate) topic: usize,
+    pub(crate) turn: Arc<Turn>,
+    pub(crate) phase: Phase,
+    pub(crate) leader: Option<i32>,
+    pub(crate) leader_epoch: i32,
+    /// The next offset to fetch.
+    pub(crate) next: i64,
+    /// The leader epoch of the last batch we took; -1 while there is none.
+    pub(crate) last_epoch: i32,
+    pub(crate) until: Option<i64>,
+    pub(crate) high_watermark: i64,
+    pub(crate) log_start: i64,
+    pub(crate) live: Option<Live>,
+    pub(crate) paused: bool,
+    pub(crate) queue: VecDeque<Entry>,
+    pub(crate) queued_bytes: usize,
+    /// Whether it stands in the machine's list of partitions with something to hand out.
+    pub(crate) in_ready: bool,
+    pub(crate) backoff: Backoff,
+    pub(crate) retry_at: Option<Instant>,
+    /// That it has no leader was told.
+    pub(crate) told_leaderless: bool,
+}
+
+impl Cursor {
+    pub(crate) fn new(at: TopicPartition, topic: usize, aim: Aim, until: Option<Until>) -> Self {
+        Self {
+            at,
+            topic,
+            turn: Arc::new(Turn::new(false)),
+            phase: Phase::Resolving(Resolving::new(aim, until)),
+            leader: None,
+            leader_epoch: -1,
+            next: -1,
+            last_epoch: -1,
+            until: None,
+            high_watermark: -1,
+            log_start: -1,
+            live: None,
+            paused: false,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            in_ready: false,
+            backoff: Backoff::default(),
+            retry_at: None,
+            told_leaderless: false,
+        }
+    }
+
+    /// Whether records may be asked for now, room apart.
+    pub(crate) fn is_fetchable(&self) -> bool {
+        matches!(self.phase, Phase::Reading)
+            && !self.paused
+            && self.live.is_none()
+            && self.retry_at.is_none()
+            && self.until.is_none_or(|until| self.next < until)
+    }
+
+    /// Whether its next question may be asked now.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.live.is_none() && self.retry_at.is_none()
+    }
+
+    /// Whether everything up to the end that was asked for has been handed out, or nothing more will be.
+    pub(crate) fn is_done(&self) -> bool {
+        match self.phase {
+            Phase::Failed => self.queue.is_empty(),
+            Phase::Reading => {
+                let reached = |until| self.turn.position().is_some_and(|position| position >= until);
+                self.until.is_some_and(reached)
+            }
+            Phase::Resolving(_) | Phase::Validating => false,
+        }
+    }
+
+    /// Begins a new turn: what is queued or under way belongs to the old one.
+    pub(crate) fn begin_turn(&mut self, phase: Phase) {
+        self.turn.end();
+        self.turn = Arc::new(Turn::new(self.paused));
+        self.phase = phase;
+        self.next = -1;
+        self.live = None;
+        self.retry_at = None;
+        self.backoff.reset();
+        self.queue.clear();
+        self.queued_bytes = 0;
+    }
+
+    /// The position was found: the turn stands there.
+    pub(crate) fn stand(&mut self, start: i64, until: Option<i64>) {
+        self.next = start;
+        self.until = until.or(self.until); // an end once found stays
+        self.phase = Phase::Reading;
+        if self.turn.position().is_none_or(|position| position < start) && self.queue.is_empty() {
+            self.turn.advance(start);
+        }
+    }
+}

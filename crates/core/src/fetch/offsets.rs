@@ -1,0 +1,194 @@
+//! Positions by ListOffsets: one question a partition, all questions to one broker together.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use ottla_wire::{
+    code::Code,
+    message::{
+        ListOffsetsRequest, ListOffsetsResponse,
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        list_offsets_response::ListOffsetsPartitionResponse,
+    },
+};
+
+use super::{
+    cursor::{Cursor, Live, Phase},
+    resolve::{Aim, Found, Question},
+};
+use crate::{
+    cluster::{Lane, Peer},
+    event::Event,
+    fault::Fault,
+    machine::{Machine, Purpose},
+    request::Body,
+    verdict::{Place, Verdict, verdict},
+};
+
+/// The questions of one request, by cursor.
+pub(crate) type Questions = Vec<(usize, Question)>;
+
+impl Machine {
+    /// Asks `node` for the positions that its partitions wait for.
+    pub(crate) fn ask_offsets(&mut self, now: Instant, node: i32) {
+        let questions = self.open_questions(node);
+        if questions.is_empty() {
+            return;
+        }
+        let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
+        for &(cursor, question) in &questions {
+            let cursor = &self.cursors[cursor];
+            topics.entry(&cursor.at.topic).or_default().push(ListOffsetsPartition {
+                partition_index: cursor.at.partition,
+                current_leader_epoch: cursor.leader_epoch,
+                timestamp: question.timestamp(),
+                ..ListOffsetsPartition::default()
+            });
+        }
+        let topic = |(name, partitions): (&str, _)| ListOffsetsTopic {
+            name: name.to_owned(),
+            partitions,
+            ..ListOffsetsTopic::default()
+        };
+        let request = ListOffsetsRequest {
+            replica_id: -1,
+            topics: topics.into_iter().map(topic).collect(),
+            timeout_ms: i32::try_from(self.config.request_timeout.as_millis()).unwrap_or(i32::MAX),
+            ..ListOffsetsRequest::default()
+        };
+        let asked: Vec<usize> = questions.iter().map(|(cursor, _)| *cursor).collect();
+        let id = self.send(
+            now,
+            Peer::Node(node),
+            Lane::Control,
+            Body::ListOffsets(request),
+            Purpose::Offsets(questions),
+        );
+        for cursor in asked {
+            self.cursors[cursor].live = Some(Live { request: id, lane: Lane::Control });
+        }
+    }
+
+    fn open_questions(&mut self, node: i32) -> Questions {
+        let Some(known) = self.nodes.get(&Peer::Node(node)) else { return Vec::new() };
+        let wanting = |&cursor: &usize| match &self.cursors[cursor] {
+            Cursor { phase: Phase::Resolving(resolving), .. } if self.cursors[cursor].may_ask() => {
+                resolving.step().err().map(|question| (cursor, question))
+            }
+            _ => None,
+        };
+        known.cursors.iter().filter_map(wanting).collect()
+    }
+
+    /// Takes the answers.
+    pub(crate) fn take_offsets(
+        &mut self,
+        now: Instant,
+        id: u64,
+        questions: &Questions,
+        response: &ListOffsetsResponse,
+    ) {
+        for topic in &response.topics {
+            for answer in &topic.partitions {
+                let cursor = self.cursor_named(&topic.name, answer.partition_index);
+                let asked = questions.iter().find(|(asked, _)| Some(*asked) == cursor);
+                if let Some(&(cursor, question)) = asked
+                    && self.settle(cursor, id)
+                {
+                    self.take_offset(now, cursor, question, answer);
+                }
+            }
+        }
+        for &(cursor, _) in questions {
+            if self.settle(cursor, id) {
+                self.retry_cursor(now, cursor); // the answer left it out
+            }
+        }
+    }
+
+    fn take_offset(
+        &mut self,
+        now: Instant,
+        index: usize,
+        question: Question,
+        answer: &ListOffsetsPartitionResponse,
+    ) {
+        let code = Code(answer.error_code);
+        if code != Code::NONE {
+            return self.judge_cursor(now, index, Place::Offsets, code);
+        }
+        let cursor = &mut self.cursors[index];
+        cursor.backoff.reset();
+        if let Phase::Resolving(resolving) = &mut cursor.phase {
+            resolving.answer(question, Some(answer.offset).filter(|&offset| offset >= 0));
+        }
+        self.settle_position(index);
+    }
+
+    /// Begins to read where the answers say, once they suffice.
+    pub(crate) fn settle_position(&mut self, index: usize) {
+        let cursor = &mut self.cursors[index];
+        let Phase::Resolving(resolving) = &cursor.phase else { return };
+        let (aim, step) = (resolving.aim, resolving.step());
+        match (step, aim) {
+            (Err(_), _) => {}
+            (Ok(Found::At { start, until }), Aim::Start(_)) => cursor.stand(start, until),
+            (Ok(Found::At { start, until }), Aim::Reset { from, .. }) => {
+                self.reset_cursor(index, from, start, until);
+            }
+            (Ok(Found::OutOfRange { offset, earliest, latest }), _) => {
+                let at = cursor.at.clone();
+                self.fail_cursor(index, Fault::OutOfRange { at, offset, earliest, latest });
+            }
+        }
+        self.touch(index);
+    }
+
+    /// Forward, the turn goes on: what is queued comes before the gap. Backward, a new one begins.
+    fn reset_cursor(&mut self, index: usize, from: i64, to: i64, until: Option<i64>) {
+        let cursor = &mut self.cursors[index];
+        let at = cursor.at.clone();
+        match to < from {
+            true => self.rewind(index, to, until),
+            false => cursor.stand(to, until),
+        }
+        if to != from {
+            self.cursors[index].last_epoch = -1;
+            self.tell(Event::OffsetReset { at, from, to });
+        }
+    }
+
+    /// Begins a new turn at `to`, or where the reader stands if that is before it: what was fetched but not yet
+    /// handed out is fetched again.
+    pub(crate) fn rewind(&mut self, index: usize, to: i64, until: Option<i64>) {
+        let turn = self.new_turn(index, Phase::Reading);
+        let start = turn.position().map_or(to, |position| position.min(to));
+        self.cursors[index].stand(start, until);
+    }
+
+    /// What the table says about a code that concerns one partition.
+    pub(crate) fn judge_cursor(&mut self, now: Instant, index: usize, place: Place, code: Code) {
+        let at = self.cursors[index].at.clone();
+        match verdict(place, code) {
+            Verdict::Retry => {
+                self.tell(Event::Refused { at, code });
+                self.retry_cursor(now, index);
+            }
+            Verdict::Refresh | Verdict::Missing => {
+                self.tell(Event::Refused { at, code });
+                self.retry_cursor(now, index);
+                self.want_metadata(now);
+            }
+            Verdict::Reset => self.out_of_range(now, index),
+            Verdict::Fail => {
+                let offset = self.cursors[index].next;
+                self.fail_cursor(index, Fault::Partition { at, offset, code });
+            }
+            Verdict::Fatal => {
+                let topic = self.cursors[index].topic;
+                self.fail_topic(topic, Fault::Topic { topic: at.topic, code });
+                self.retry_cursor(now, index);
+                self.want_metadata(now);
+            }
+        }
+    }
+}

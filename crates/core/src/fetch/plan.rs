@@ -1,0 +1,359 @@
+//! What to fetch next from a broker, on which lane; and what came back.
+//!
+//! One fetch a broker carries all of its partitions. It parks on the long lane. What becomes fetchable while it is
+//! parked (assigned, sought, resumed) goes to the express lane until the long lane's reply is there. Fetch
+//! sessions (KIP-227) would live here: a plan is the whole list, and a session would send its difference.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ottla_wire::{
+    code::Code,
+    message::{fetch_request::FetchPartition, fetch_response::NodeEndpoint},
+};
+
+use super::{
+    cursor::{Live, Phase},
+    ledger::Account,
+    queue::{Entry, Part},
+    reply::{FetchReply, FetchedPartition, Outlined},
+    resolve::{Aim, Resolving},
+};
+use crate::{
+    cluster::{
+        Lane, Peer,
+        node::{EXPRESS_WAIT_MAX, FetchLane, Node},
+    },
+    config::Address,
+    event::Event,
+    fault::Fault,
+    machine::{Machine, Purpose},
+    request::{Body, FetchAsk, FetchAskTopic},
+    verdict::{Place, Verdict, verdict},
+};
+
+/// What was asked in one fetch.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) lane: Lane,
+    cursors: Vec<usize>,
+    max_bytes: i32,
+    sent: Instant,
+}
+
+impl Plan {
+    pub(crate) fn into_cursors(self) -> Vec<usize> {
+        self.cursors
+    }
+}
+
+/// No fetch asks for less; so little room is none.
+const SMALLEST_REPLY: usize = 64 << 10;
+
+/// How many parts may wait at a broker, however small: each costs some hundred bytes beside its records.
+const QUEUED_PARTS_MAX: usize = 64;
+
+/// A reply that took longer, and came full, was held up by distance or backlog: ask for more at a time.
+const SLOW_REPLY: Duration = Duration::from_millis(20);
+
+impl Machine {
+    /// Sends the next fetch to `node` if a lane is free, something is fetchable and there is room.
+    pub(crate) fn plan_fetch(&mut self, now: Instant, node: i32) {
+        while let Some(lane) = self.free_lane(node) {
+            if !self.send_fetch(now, node, lane) {
+                return;
+            }
+        }
+    }
+
+    fn free_lane(&self, node: i32) -> Option<Lane> {
+        let node = self.nodes.get(&Peer::Node(node))?;
+        let enough =
+            node.queued_bytes as u64 >= node.reply_bytes as u64 || node.queued_parts >= QUEUED_PARTS_MAX;
+        match (node.long, node.express) {
+            _ if enough || !node.is_open() || node.muted_until.is_some() => None,
+            (FetchLane::Idle, _) => Some(Lane::Long),
+            (_, FetchLane::Idle) => Some(Lane::Express),
+            _ => None,
+        }
+    }
+
+    fn send_fetch(&mut self, now: Instant, node: i32, lane: Lane) -> bool {
+        let peer = Peer::Node(node);
+        let cursors: Vec<usize> = {
+            let known = &self.nodes[&peer];
+            known.cursors.iter().copied().filter(|&c| self.cursors[c].is_fetchable()).collect()
+        };
+        if cursors.is_empty() {
+            return false;
+        }
+        let Some(max_bytes) = self.room_for_reply(node) else { return false };
+        let known = self.nodes.get_mut(&peer).expect("looked up above");
+        let wait = match lane {
+            Lane::Express => {
+                let wait = known.express_wait;
+                known.express_wait = (wait * 2).clamp(Duration::from_millis(5), EXPRESS_WAIT_MAX);
+                wait
+            }
+            _ => {
+                known.express_wait = Duration::ZERO;
+                self.config.max_wait
+            }
+        };
+        let ask = self.fetch_ask(&cursors, wait, max_bytes);
+        let plan = Plan { lane, cursors: cursors.clone(), max_bytes, sent: now };
+        let request = self.send(now, peer, lane, Body::Fetch(ask), Purpose::Fetch(plan));
+        for cursor in cursors {
+            self.cursors[cursor].live = Some(Live { request, lane });
+        }
+        *self.nodes.get_mut(&peer).expect("looked up above").fetch_lane(lane) = FetchLane::Asked(request);
+        true
+    }
+
+    fn fetch_ask(&self, cursors: &[usize], max_wait: Duration, max_bytes: i32) -> FetchAsk {
+        let mut topics: Vec<FetchAskTopic> = Vec::new();
+        for &index in cursors {
+            let cursor = &self.cursors[index];
+            let topic = &self.topics[cursor.topic];
+            if topics.last().is_none_or(|last| last.name != topic.name) {
+                topics.push(FetchAskTopic { name: topic.name.clone(), id: topic.id, partitions: Vec::new() });
+            }
+            let partitions = &mut topics.last_mut().expect("pushed above").partitions;
+            partitions.push(FetchPartition {
+                partition: cursor.at.partition,
+                current_leader_epoch: cursor.leader_epoch,
+                fetch_offset: cursor.next,
+                partition_max_bytes: self.config.max_partition_bytes.unwrap_or(max_bytes),
+                ..FetchPartition::default()
+            });
+        }
+        FetchAsk { max_wait, min_bytes: self.config.min_bytes, max_bytes, topics }
+    }
+
+    /// How large the next reply of `node` may be; `None` if there is no room for any.
+    fn room_for_reply(&mut self, node: i32) -> Option<i32> {
+        let wanted = self.nodes[&Peer::Node(node)].reply_bytes;
+        let mut room = self.config.budget.saturating_sub(self.ledger.total());
+        if room < SMALLEST_REPLY {
+            self.give_up_paused();
+            room = self.config.budget.saturating_sub(self.ledger.total());
+        }
+        if room >= SMALLEST_REPLY {
+            self.told_held = false;
+            return Some(wanted.min(i32::try_from(room).unwrap_or(i32::MAX)));
+        }
+        self.ledger.want_room();
+        // The caller holds it all and waits for more: one reply a broker, whatever is held.
+        let starves = self.reader_starves() && self.nodes[&Peer::Node(node)].queued_parts == 0;
+        if starves && !std::mem::replace(&mut self.told_held, true) {
+            self.tell(Event::HeldByCaller { bytes: self.ledger.buffered().held });
+        }
+        starves.then_some(wanted)
+    }
+
+    /// Takes a fetch's answer.
+    pub(crate) fn take_fetch(&mut self, now: Instant, id: u64, node: i32, plan: &Plan, reply: FetchReply) {
+        self.free_fetch_lane(node, plan.lane, id);
+        self.adapt(now, node, plan, &reply);
+        self.mute(now, node, reply.throttle_ms);
+        let code = Code(reply.error);
+        if code != Code::NONE {
+            return self.refused_fetch(now, id, node, plan, code);
+        }
+        let mut served = Vec::new();
+        let account = reply.account;
+        for fetched in reply.partitions {
+            let Some(index) = self.cursor_fetched(&fetched) else { continue };
+            if self.settle(index, id) {
+                if self.take_partition(now, index, fetched, &reply.endpoints, account.as_ref()) {
+                    served.push(index);
+                }
+                self.touch(index);
+            }
+        }
+        self.unanswered(now, id, plan);
+        self.serve_last(node, &served);
+    }
+
+    /// Partitions that were asked for and not answered are asked for again, after a pause.
+    fn unanswered(&mut self, now: Instant, id: u64, plan: &Plan) {
+        for &index in &plan.cursors {
+            if self.settle(index, id) {
+                self.retry_cursor(now, index);
+            }
+        }
+    }
+
+    fn refused_fetch(&mut self, now: Instant, id: u64, node: i32, plan: &Plan, code: Code) {
+        self.tell(Event::Misbehaved { peer: Peer::Node(node), what: format!("refused a fetch: {code}") });
+        if verdict(Place::Request, code) != Verdict::Retry {
+            self.want_metadata(now);
+        }
+        self.unanswered(now, id, plan);
+    }
+
+    pub(crate) fn free_fetch_lane(&mut self, node: i32, lane: Lane, id: u64) {
+        if let Some(node) = self.nodes.get_mut(&Peer::Node(node)) {
+            let slot = node.fetch_lane(lane);
+            if *slot == FetchLane::Asked(id) {
+                *slot = FetchLane::Idle;
+            }
+            node.dirty = true;
+        }
+    }
+
+    /// Grows what a slow, full reply may hold, so that distance does not bound the speed; shrinks it again.
+    fn adapt(&mut self, now: Instant, node: i32, plan: &Plan, reply: &FetchReply) {
+        let ceiling = self.config.max_bytes.min(i32::try_from(self.config.budget / 4).unwrap_or(i32::MAX));
+        let Some(node) = self.nodes.get_mut(&Peer::Node(node)) else { return };
+        let full = reply.bytes as u64 * 4 >= plan.max_bytes as u64 * 3;
+        let slow = now.saturating_duration_since(plan.sent) >= SLOW_REPLY;
+        let floor = crate::cluster::node::REPLY_BYTES.min(self.config.max_bytes);
+        // A reader that still has something queued is the slower side: more at a time would only cost memory.
+        node.reply_bytes = match (full, slow && node.queued_bytes == 0) {
+            (true, true) => node.reply_bytes.saturating_mul(2).min(ceiling).max(floor),
+            (true, false) => (node.reply_bytes - node.reply_bytes / 8).max(floor),
+            (false, _) => node.reply_bytes,
+        };
+    }
+
+    /// Kafka answers first and closes its ear after (KIP-219): waiting here saves it the trouble.
+    fn mute(&mut self, now: Instant, node: i32, throttle_ms: i32) {
+        let (Ok(ms @ 1..), Some(known)) = (u64::try_from(throttle_ms), self.nodes.get_mut(&Peer::Node(node)))
+        else {
+            return;
+        };
+        let until = now + Duration::from_millis(ms).min(self.config.request_timeout);
+        known.muted_until = Some(until);
+        self.timers.add(until, crate::timer::Why::Peer(Peer::Node(node)));
+    }
+
+    /// The cursor of a fetched partition, by id where the broker speaks ids.
+    fn cursor_fetched(&self, fetched: &FetchedPartition) -> Option<usize> {
+        let topic = match fetched.topic_id.is_zero() {
+            true => self.topics.iter().find(|t| *t.name == *fetched.topic)?,
+            false => self.topics.iter().find(|t| t.id == fetched.topic_id)?,
+        };
+        topic.cursor(fetched.data.partition_index)
+    }
+
+    /// Takes one partition's answer; true if it brought records.
+    fn take_partition(
+        &mut self,
+        now: Instant,
+        index: usize,
+        fetched: FetchedPartition,
+        endpoints: &[NodeEndpoint],
+        account: Option<&Arc<Account>>,
+    ) -> bool {
+        let code = Code(fetched.data.error_code);
+        if code != Code::NONE {
+            self.take_leader_hint(index, &fetched, endpoints);
+            self.judge_cursor(now, index, Place::Fetch, code);
+            return false;
+        }
+        let cursor = &mut self.cursors[index];
+        cursor.backoff.reset();
+        cursor.high_watermark = fetched.data.high_watermark;
+        cursor.log_start = fetched.data.log_start_offset;
+        let accepted = accept(cursor.next, fetched.batches);
+        let damage = accepted.damage.or_else(|| fetched.damage.map(|d| d.to_string()));
+        let took = accepted.next > cursor.next;
+        if took {
+            let part = Part {
+                cursor: index,
+                turn: cursor.turn.clone(),
+                topic: cursor.at.topic.clone(),
+                partition: cursor.at.partition,
+                records: fetched.data.records.unwrap_or_default(),
+                batches: accepted.batches,
+                from: cursor.next,
+                until: cursor.until.unwrap_or(i64::MAX),
+                next: accepted.next,
+                high_watermark: fetched.data.high_watermark,
+                lease: account.map(|account| account.lease()),
+            };
+            cursor.next = part.next;
+            cursor.last_epoch = accepted.last_epoch;
+            self.enqueue(index, Entry::Part(part));
+        }
+        if let Some(reason) = damage {
+            let cursor = &self.cursors[index];
+            let fault = Fault::Corrupt { at: cursor.at.clone(), offset: cursor.next, reason };
+            self.fail_cursor(index, fault);
+        }
+        took
+    }
+
+    /// The broker names the new leader in its refusal (KIP-951).
+    fn take_leader_hint(&mut self, index: usize, fetched: &FetchedPartition, endpoints: &[NodeEndpoint]) {
+        let hint = &fetched.data.current_leader;
+        if hint.leader_id < 0 || hint.leader_epoch <= self.cursors[index].leader_epoch {
+            return;
+        }
+        if let Some(endpoint) = endpoints.iter().find(|e| e.node_id == hint.leader_id)
+            && let Ok(port) = u16::try_from(endpoint.port)
+        {
+            self.learn_node(hint.leader_id, Address { host: endpoint.host.clone(), port });
+        }
+        if self.nodes.contains_key(&Peer::Node(hint.leader_id)) {
+            self.lead(index, Some(hint.leader_id), hint.leader_epoch);
+        }
+    }
+
+    /// Our offset is not in the log: the policy decides, with both ends known.
+    pub(crate) fn out_of_range(&mut self, now: Instant, index: usize) {
+        let policy = self.config.on_out_of_range;
+        let cursor = &mut self.cursors[index];
+        let aim = Aim::Reset { from: cursor.next, policy };
+        cursor.phase = Phase::Resolving(Resolving::new(aim, None));
+        // Were the answer to say that all is well, the same question would come back at once.
+        self.retry_cursor(now, index);
+    }
+
+    /// Serves the partitions that brought records last the next time, so that none starves.
+    fn serve_last(&mut self, node: i32, served: &[usize]) {
+        let Some(Node { cursors, .. }) = self.nodes.get_mut(&Peer::Node(node)) else { return };
+        if served.is_empty() || cursors.len() == served.len() {
+            return;
+        }
+        let now_last: HashSet<usize> = served.iter().copied().collect();
+        cursors.retain(|cursor| !now_last.contains(cursor));
+        cursors.extend_from_slice(served);
+    }
+}
+
+struct Accepted {
+    batches: Vec<Outlined>,
+    next: i64,
+    last_epoch: i32,
+    damage: Option<String>,
+}
+
+/// Keeps the batches that lead on from `next`, drops control batches, and stops at what makes no sense.
+fn accept(next: i64, outlined: Vec<Outlined>) -> Accepted {
+    let mut accepted =
+        Accepted { batches: Vec::with_capacity(outlined.len()), next, last_epoch: -1, damage: None };
+    let mut last_end = None;
+    for batch in outlined {
+        let (begin, end) = (batch.header.base_offset, batch.header.next_offset());
+        if let Some(last_end) = last_end.filter(|&last_end| begin < last_end) {
+            accepted.damage =
+                Some(format!("it begins at {begin} though the batch before it ended at {last_end}"));
+            break;
+        }
+        last_end = Some(end);
+        if end <= accepted.next {
+            continue; // wholly before the position: the broker begins at an index entry now and then
+        }
+        accepted.next = end;
+        accepted.last_epoch = batch.header.leader_epoch;
+        if !batch.header.is_control() {
+            accepted.batches.push(batch);
+        }
+    }
+    accepted
+}

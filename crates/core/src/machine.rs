@@ -1,0 +1,736 @@
+//! The reading machine.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ottla_wire::record::BatchHeader;
+
+use crate::{
+    cluster::{
+        Lane, Peer,
+        metadata::Metadata,
+        node::{FetchLane, Node, Phase as NodePhase},
+        topic::Topic,
+    },
+    config::{Config, Start},
+    event::Event,
+    fault::{Fault, Lost, TopicPartition},
+    fetch::{
+        cursor::{Cursor, Phase},
+        ledger::Ledger,
+        offsets::Questions,
+        plan::Plan,
+        queue::{Entry, Part, Take},
+        resolve::{Aim, Resolving},
+        turn::{Turn, TurnState},
+    },
+    request::{Body, Reply, Request},
+    timer::{Timers, Why},
+};
+
+/// What reads: it is told what happened, and says what to do.
+///
+/// - `handle_*`: it happened. A reply came, a connection broke, a deadline passed.
+/// - verbs ([`seek`](Self::seek), [`pause`](Self::pause), [`take`](Self::take)): the user wants it, at once.
+/// - `poll_*`: do this now. To be drained after every change.
+/// - nouns ([`position`](Self::position), [`lag`](Self::lag)): look.
+///
+/// Time only comes in as an argument. Nothing here decodes records or waits.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) config: Config,
+    pub(crate) rng: fastrand::Rng,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) cursors: Vec<Cursor>,
+    pub(crate) nodes: BTreeMap<Peer, Node>,
+    pub(crate) metadata: Metadata,
+    pub(crate) metadata_due: Option<Instant>,
+    pub(crate) timers: Timers,
+    /// What was wanted of partitions that are not known yet.
+    pub(crate) pending: BTreeMap<TopicPartition, Pending>,
+    /// Peers that failed since any of them answered; all of them make a round.
+    pub(crate) failing: BTreeSet<Peer>,
+    pub(crate) ledger: Arc<Ledger>,
+    /// The reader found nothing when it asked last.
+    pub(crate) reader_waits: bool,
+    /// That the caller holds the whole budget was told.
+    pub(crate) told_held: bool,
+    asked: BTreeMap<u64, Pledge>,
+    next_id: u64,
+    rounds: u32,
+    outage: Option<Fault>,
+    /// Partitions with something to hand out, the next one first.
+    ready: VecDeque<usize>,
+    out: VecDeque<Request>,
+    hang_ups: VecDeque<(Peer, Lane)>,
+    events: VecDeque<Event>,
+}
+
+/// What was wanted of a partition before it was known.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) seek: Option<Start>,
+    pub(crate) paused: bool,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Pledge {
+    peer: Peer,
+    lane: Lane,
+    deadline: Instant,
+    purpose: Purpose,
+}
+
+/// What an answer is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    Metadata,
+    Offsets(Questions),
+    Epochs(Vec<usize>),
+    Fetch(Plan),
+}
+
+/// The partition is not among those that are read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not read by this reader")]
+pub struct NotRead(pub TopicPartition);
+
+impl Machine {
+    /// A machine that has not asked anything yet.
+    pub fn new(now: Instant, config: Config) -> Self {
+        let mut rng = fastrand::Rng::with_seed(config.seed);
+        let mut seeds = config.bootstrap.clone();
+        rng.shuffle(&mut seeds);
+        let node = |(place, address)| (Peer::Seed(place), Node::new(address, config.max_bytes));
+        let topics = config.subscriptions.iter();
+        let mut machine = Self {
+            nodes: seeds.into_iter().enumerate().map(node).collect(),
+            topics: topics.map(|s| Topic::new(s.topic.clone(), s.partitions.clone())).collect(),
+            config,
+            rng,
+            cursors: Vec::new(),
+            metadata: Metadata::default(),
+            metadata_due: None,
+            timers: Timers::default(),
+            pending: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            ledger: Arc::default(),
+            reader_waits: false,
+            told_held: false,
+            asked: BTreeMap::new(),
+            next_id: 1,
+            rounds: 0,
+            outage: None,
+            ready: VecDeque::new(),
+            out: VecDeque::new(),
+            hang_ups: VecDeque::new(),
+            events: VecDeque::new(),
+        };
+        machine.want_metadata(now);
+        machine
+    }
+
+    // What happened.
+
+    /// A connection stands and both ends know each other's versions.
+    pub fn handle_connected(&mut self, peer: Peer) {
+        let Some(node) = self.nodes.get(&peer) else { return };
+        let address = node.address.clone();
+        self.answered(peer);
+        self.tell(Event::Connected { peer, address });
+    }
+
+    /// An answer came.
+    pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
+        let Some(pledge) = self.asked.remove(&id) else { return };
+        self.timers.remove(pledge.deadline, Why::Reply(id));
+        self.answered(pledge.peer);
+        if let Some(node) = self.nodes.get_mut(&pledge.peer) {
+            node.backoff.reset();
+        }
+        match (pledge.purpose, pledge.peer, reply) {
+            (Purpose::Metadata, peer, Reply::Metadata(response)) => {
+                self.take_metadata(now, id, peer, &response)
+            }
+            (Purpose::Offsets(questions), _, Reply::ListOffsets(response)) => {
+                self.take_offsets(now, id, &questions, &response);
+            }
+            (Purpose::Epochs(asked), _, Reply::LeaderEpochs(response)) => {
+                self.take_epochs(now, id, &asked, &response);
+            }
+            (Purpose::Fetch(plan), Peer::Node(node), Reply::Fetch(reply)) => {
+                self.take_fetch(now, id, node, &plan, reply);
+            }
+            // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
+            (purpose, peer, _) => self.unanswered_purpose(id, peer, purpose),
+        }
+    }
+
+    /// Bytes of an answer are coming in: its deadline moves on.
+    pub fn handle_progress(&mut self, now: Instant, peer: Peer, lane: Lane) {
+        let wait = self.config.request_timeout;
+        for (&id, pledge) in self.asked.iter_mut().filter(|(_, p)| p.peer == peer && p.lane == lane) {
+            self.timers.remove(pledge.deadline, Why::Reply(id));
+            pledge.deadline = pledge.deadline.max(now + wait);
+            self.timers.add(pledge.deadline, Why::Reply(id));
+        }
+    }
+
+    /// A broker does not speak what was to be asked, in any version of ours.
+    pub fn handle_unsupported(&mut self, now: Instant, id: u64, what: String) {
+        let Some(pledge) = self.asked.remove(&id) else { return };
+        self.timers.remove(pledge.deadline, Why::Reply(id));
+        if let Purpose::Epochs(asked) = &pledge.purpose {
+            // A broker without the feature cannot be asked: go on unvalidated.
+            for &index in asked {
+                if self.settle(index, id) {
+                    self.cursors[index].phase = Phase::Reading;
+                    self.touch(index);
+                }
+            }
+            return;
+        }
+        self.tell(Event::Misbehaved { peer: pledge.peer, what });
+        self.peer_down(now, pledge.peer);
+        self.unanswered_purpose(id, pledge.peer, pledge.purpose);
+    }
+
+    /// A connection broke, or could not be made. Answers that were expected over it will not come.
+    ///
+    /// A connection that nothing was expected of (a broker closes idle ones) is no failure.
+    pub fn handle_lost(&mut self, now: Instant, peer: Peer, lane: Lane, lost: &Lost) {
+        let ids: Vec<u64> =
+            self.asked.iter().filter(|(_, p)| p.peer == peer && p.lane == lane).map(|(&id, _)| id).collect();
+        if ids.is_empty() {
+            return;
+        }
+        if let Some(pause) = self.peer_down(now, peer) {
+            let (address, reason) = (lost.address.clone(), lost.reason.clone());
+            self.tell(Event::Retrying { peer, address, reason, pause });
+        }
+        self.count_failure(peer, lost);
+        for id in ids {
+            if let Some(pledge) = self.asked.remove(&id) {
+                self.timers.remove(pledge.deadline, Why::Reply(id));
+                self.unanswered_purpose(id, peer, pledge.purpose);
+            }
+        }
+        self.want_metadata(now);
+    }
+
+    /// Deadlines passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(why) = self.timers.due(now) {
+            match why {
+                Why::Metadata => self.metadata_is_due(now),
+                Why::MetadataHedge => self.hedge_metadata(now),
+                Why::Peer(peer) => self.peer_may_open(now, peer),
+                Why::Partition(index) => self.cursor_may_ask(now, index),
+                Why::Reply(id) => self.reply_overdue(now, id),
+            }
+        }
+    }
+
+    // What the user wants.
+
+    /// Begins a new turn of a partition at `start`; nothing from before is handed out any more.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRead`] if the partition is not part of the subscription.
+    pub fn seek(&mut self, at: &TopicPartition, start: Start) -> Result<(), NotRead> {
+        match self.known(at)? {
+            None => self.pending.entry(at.clone()).or_default().seek = Some(start),
+            Some(index) => {
+                let until = if self.cursors[index].until.is_some() { None } else { self.config.until };
+                self.new_turn(index, Phase::Resolving(Resolving::new(Aim::Start(start), until)));
+                self.cursors[index].last_epoch = -1;
+                self.settle_position(index);
+                self.touch(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out nothing more of a partition until it is resumed; what was fetched is kept while there is room.
+    ///
+    /// # Errors
+    ///
+    /// As [`seek`](Self::seek).
+    pub fn pause(&mut self, at: &TopicPartition) -> Result<(), NotRead> {
+        match self.known(at)? {
+            None => self.pending.entry(at.clone()).or_default().paused = true,
+            Some(index) => self.pause_cursor(index),
+        }
+        Ok(())
+    }
+
+    /// Goes on with a paused partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`seek`](Self::seek).
+    pub fn resume(&mut self, at: &TopicPartition) -> Result<(), NotRead> {
+        let Some(index) = self.known(at)? else {
+            self.pending.entry(at.clone()).or_default().paused = false;
+            return Ok(());
+        };
+        if std::mem::replace(&mut self.cursors[index].paused, false) {
+            self.cursors[index].turn.set_paused(false);
+            self.recount(index);
+            self.make_ready(index);
+            self.touch(index);
+        }
+        Ok(())
+    }
+
+    /// The next thing to hand out.
+    pub fn take(&mut self) -> Take {
+        if let Some(fault) = self.topics.iter().find_map(|topic| topic.fault.clone()) {
+            return Take::Fault(fault);
+        }
+        if let Some(outage) = self.outage.take() {
+            return Take::Fault(outage);
+        }
+        while let Some(index) = self.ready.pop_front() {
+            self.cursors[index].in_ready = false;
+            if let Some(taken) = self.take_from(index) {
+                self.reader_waits = false;
+                return taken;
+            }
+        }
+        if self.all_done() {
+            return Take::Ended;
+        }
+        if !std::mem::replace(&mut self.reader_waits, true) {
+            self.nodes.values_mut().for_each(|node| node.dirty = true);
+        }
+        Take::Waiting
+    }
+
+    /// The reader found a batch damaged: the partition fails there. `None` if its turn is over anyway.
+    pub fn reject(&mut self, part: &Part, header: &BatchHeader, reason: String) -> Option<Fault> {
+        if part.turn.state() == TurnState::Over {
+            return None;
+        }
+        let offset = header.base_offset.max(part.from);
+        let fault = Fault::Corrupt { at: self.cursors[part.cursor].at.clone(), offset, reason };
+        self.stand_still(part.cursor, offset);
+        self.tell(Event::Fault(fault.clone()));
+        Some(fault)
+    }
+
+    /// There is room again for what could not be fetched before.
+    pub fn handle_room(&mut self) {
+        self.nodes.values_mut().for_each(|node| node.dirty = true);
+    }
+
+    // What to do now.
+
+    /// The next request to send; its connection is made at need.
+    pub fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        if self.out.is_empty() {
+            self.plan(now);
+        }
+        self.out.pop_front()
+    }
+
+    /// The next connection to close, because its broker is gone, moved, or hangs.
+    pub fn poll_hang_up(&mut self) -> Option<(Peer, Lane)> {
+        self.hang_ups.pop_front()
+    }
+
+    /// The next thing to tell.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`take`](Self::take) would not wait.
+    pub fn poll_ready(&self) -> bool {
+        !self.ready.is_empty()
+            || self.outage.is_some()
+            || self.topics.iter().any(|topic| topic.fault.is_some())
+            || self.all_done()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), and what for.
+    pub fn poll_deadline(&self) -> Option<(Instant, Why)> {
+        self.timers.next()
+    }
+
+    // Looking.
+
+    /// Where a broker is.
+    pub fn address(&self, peer: Peer) -> Option<&crate::Address> {
+        self.nodes.get(&peer).map(|node| &node.address)
+    }
+
+    /// The partitions that are read, as far as they are known.
+    pub fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.cursors.iter().map(|cursor| &cursor.at)
+    }
+
+    /// The offset of the next record to hand out; `None` while it is not known.
+    ///
+    /// # Errors
+    ///
+    /// As [`seek`](Self::seek).
+    pub fn position(&self, at: &TopicPartition) -> Result<Option<i64>, NotRead> {
+        Ok(self.known(at)?.and_then(|index| self.cursors[index].turn.position()))
+    }
+
+    /// How many offsets lie between the position and the end of the log as of the last reply; `None` while one of
+    /// them is not known.
+    ///
+    /// # Errors
+    ///
+    /// As [`seek`](Self::seek).
+    pub fn lag(&self, at: &TopicPartition) -> Result<Option<u64>, NotRead> {
+        let Some(index) = self.known(at)? else { return Ok(None) };
+        let cursor = &self.cursors[index];
+        let end = Some(cursor.high_watermark).filter(|&end| end >= 0);
+        let lag = |(end, position): (i64, i64)| u64::try_from(end - position).unwrap_or(0);
+        Ok(end.zip(cursor.turn.position()).map(lag))
+    }
+
+    /// The account of what is held.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// Whether the reader waits and nothing is there for it.
+    pub fn reader_starves(&self) -> bool {
+        self.reader_waits && self.ready.is_empty()
+    }
+
+    /// What it was told to do.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// What the verbs and handlers have in common.
+impl Machine {
+    fn plan(&mut self, now: Instant) {
+        self.plan_metadata(now);
+        let ids: Vec<i32> = self.node_ids().collect();
+        for id in ids {
+            let Some(node) = self.nodes.get_mut(&Peer::Node(id)) else { continue };
+            if std::mem::take(&mut node.dirty) && node.is_open() {
+                self.ask_offsets(now, id);
+                self.ask_epochs(now, id);
+                self.plan_fetch(now, id);
+            }
+        }
+    }
+
+    pub(crate) fn node_ids(&self) -> impl Iterator<Item = i32> {
+        self.nodes.keys().filter_map(|peer| match peer {
+            Peer::Node(id) => Some(*id),
+            Peer::Seed(_) => None,
+        })
+    }
+
+    pub(crate) fn send(&mut self, now: Instant, peer: Peer, lane: Lane, body: Body, purpose: Purpose) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let deadline = now + self.config.request_timeout + body.broker_wait();
+        self.timers.add(deadline, Why::Reply(id));
+        self.asked.insert(id, Pledge { peer, lane, deadline, purpose });
+        self.out.push_back(Request { id, peer, lane, body });
+        id
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// A question will not be answered.
+    fn unanswered_purpose(&mut self, id: u64, peer: Peer, purpose: Purpose) {
+        let cursors = match purpose {
+            Purpose::Metadata => return self.lost_metadata(id),
+            Purpose::Offsets(questions) => questions.into_iter().map(|(index, _)| index).collect(),
+            Purpose::Epochs(asked) => asked,
+            Purpose::Fetch(plan) => {
+                if let Peer::Node(node) = peer {
+                    self.free_fetch_lane(node, plan.lane, id);
+                }
+                plan.into_cursors()
+            }
+        };
+        for index in cursors {
+            if self.settle(index, id) {
+                self.touch(index); // the broker's own pause is pause enough
+            }
+        }
+    }
+
+    // Brokers.
+
+    fn answered(&mut self, peer: Peer) {
+        self.failing.clear();
+        if std::mem::take(&mut self.rounds) > 0 {
+            self.outage = None;
+            self.tell(Event::Reachable);
+        }
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            node.phase = NodePhase::Open;
+            node.dirty = true;
+        }
+    }
+
+    /// Pauses before the broker is asked again; `None` if it pauses already.
+    fn peer_down(&mut self, now: Instant, peer: Peer) -> Option<Duration> {
+        let node = self.nodes.get_mut(&peer)?;
+        if !node.is_open() {
+            return None;
+        }
+        let pause = node.backoff.fail(self.config.backoff_min, self.config.backoff_max, &mut self.rng);
+        node.phase = NodePhase::Down { until: now + pause };
+        self.timers.add(now + pause, Why::Peer(peer));
+        Some(pause)
+    }
+
+    fn peer_may_open(&mut self, now: Instant, peer: Peer) {
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        if matches!(node.phase, NodePhase::Down { until } if until <= now) {
+            node.phase = NodePhase::Open;
+        }
+        if node.muted_until.is_some_and(|until| until <= now) {
+            node.muted_until = None;
+        }
+        node.dirty = true;
+    }
+
+    /// One more peer failed; when all have, that is a round.
+    fn count_failure(&mut self, peer: Peer, lost: &Lost) {
+        self.failing.insert(peer);
+        if self.nodes.keys().any(|known| !self.failing.contains(known)) {
+            return;
+        }
+        self.failing.clear();
+        self.rounds += 1;
+        let (rounds, last) = (self.rounds, lost.to_string());
+        if self.config.max_attempts == Some(rounds) {
+            let fault = Fault::Unreachable { rounds, last: last.clone() };
+            self.outage = Some(fault);
+        }
+        self.tell(Event::Unreachable { rounds, last });
+    }
+
+    fn reply_overdue(&mut self, now: Instant, id: u64) {
+        let Some(pledge) = self.asked.get(&id) else { return };
+        let (peer, lane) = (pledge.peer, pledge.lane);
+        let Some(node) = self.nodes.get(&peer) else { return };
+        let reason = format!("no answer within {:?}", self.config.request_timeout);
+        let lost = Lost { address: node.address.clone(), reason };
+        self.hang_up(peer, lane);
+        self.handle_lost(now, peer, lane, &lost);
+    }
+
+    pub(crate) fn hang_up(&mut self, peer: Peer, lane: Lane) {
+        self.hang_ups.push_back((peer, lane));
+    }
+
+    /// Closes all connections of a broker; what was asked over them is asked elsewhere.
+    pub(crate) fn hang_up_all(&mut self, peer: Peer) {
+        for lane in [Lane::Control, Lane::Long, Lane::Express] {
+            self.hang_up(peer, lane);
+        }
+        let ids: Vec<u64> = self.asked.iter().filter(|(_, p)| p.peer == peer).map(|(&id, _)| id).collect();
+        for id in ids {
+            if let Some(pledge) = self.asked.remove(&id) {
+                self.timers.remove(pledge.deadline, Why::Reply(id));
+                self.out.retain(|request| request.id != id);
+                self.unanswered_purpose(id, peer, pledge.purpose);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            (node.long, node.express) = (FetchLane::Idle, FetchLane::Idle);
+        }
+    }
+
+    fn metadata_is_due(&mut self, now: Instant) {
+        if self.metadata_due.is_some_and(|due| due <= now) {
+            self.metadata_due = None;
+            self.want_metadata(now);
+        }
+    }
+
+    // Partitions.
+
+    /// The partition's place; `None` if it is wanted but not known yet.
+    fn known(&self, at: &TopicPartition) -> Result<Option<usize>, NotRead> {
+        let wanted = self.topics.iter().find(|t| t.name == at.topic && t.wants(at.partition));
+        wanted.map(|topic| topic.cursor(at.partition)).ok_or_else(|| NotRead(at.clone()))
+    }
+
+    pub(crate) fn cursor_named(&self, topic: &str, partition: i32) -> Option<usize> {
+        self.topics.iter().find(|t| *t.name == *topic)?.cursor(partition)
+    }
+
+    /// Ends the wait of a partition for request `id`; false if it waits for another one, or none.
+    pub(crate) fn settle(&mut self, index: usize, id: u64) -> bool {
+        let cursor = &mut self.cursors[index];
+        let waits = cursor.live.is_some_and(|live| live.request == id);
+        if waits {
+            cursor.live = None;
+        }
+        waits
+    }
+
+    /// Something about the partition changed that may allow a request.
+    pub(crate) fn touch(&mut self, index: usize) {
+        if let Some(node) = self.cursors[index].leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.dirty = true;
+        }
+    }
+
+    /// Asks for the partition again after a pause.
+    pub(crate) fn retry_cursor(&mut self, now: Instant, index: usize) {
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+        let cursor = &mut self.cursors[index];
+        let at = now + cursor.backoff.fail(min, max, &mut self.rng);
+        cursor.retry_at = Some(at);
+        self.timers.add(at, Why::Partition(index));
+    }
+
+    fn cursor_may_ask(&mut self, now: Instant, index: usize) {
+        let cursor = &mut self.cursors[index];
+        if cursor.retry_at.is_some_and(|at| at <= now) {
+            cursor.retry_at = None;
+            self.touch(index);
+        }
+    }
+
+    /// Begins a new turn; returns the old one.
+    pub(crate) fn new_turn(&mut self, index: usize, phase: Phase) -> Arc<Turn> {
+        self.uncount(index);
+        let cursor = &mut self.cursors[index];
+        let old = cursor.turn.clone();
+        cursor.begin_turn(phase);
+        if std::mem::take(&mut cursor.in_ready) {
+            self.ready.retain(|&other| other != index);
+        }
+        old
+    }
+
+    /// The partition stands still at `offset` until a seek.
+    fn stand_still(&mut self, index: usize, offset: i64) {
+        self.new_turn(index, Phase::Failed);
+        self.cursors[index].turn.advance(offset);
+    }
+
+    /// The partition fails once what was fetched before is handed out.
+    pub(crate) fn fail_cursor(&mut self, index: usize, fault: Fault) {
+        self.tell(Event::Fault(fault.clone()));
+        let cursor = &mut self.cursors[index];
+        cursor.phase = Phase::Failed;
+        cursor.live = None;
+        self.enqueue(index, Entry::Fault(fault));
+    }
+
+    /// The reader fails until the cluster answers otherwise.
+    pub(crate) fn fail_topic(&mut self, topic: usize, fault: Fault) {
+        if self.topics[topic].fault.as_ref() != Some(&fault) {
+            self.topics[topic].fault = Some(fault.clone());
+            self.tell(Event::Fault(fault));
+        }
+    }
+
+    // The queue.
+
+    pub(crate) fn enqueue(&mut self, index: usize, entry: Entry) {
+        self.uncount(index);
+        let cursor = &mut self.cursors[index];
+        if let Entry::Part(part) = &entry {
+            cursor.queued_bytes += part.bytes();
+        }
+        cursor.queue.push_back(entry);
+        self.recount(index);
+        self.make_ready(index);
+    }
+
+    fn make_ready(&mut self, index: usize) {
+        let cursor = &mut self.cursors[index];
+        if !cursor.paused && !cursor.queue.is_empty() && !std::mem::replace(&mut cursor.in_ready, true) {
+            self.ready.push_back(index);
+        }
+    }
+
+    fn take_from(&mut self, index: usize) -> Option<Take> {
+        if self.cursors[index].paused {
+            return None;
+        }
+        self.uncount(index);
+        let cursor = &mut self.cursors[index];
+        let entry = cursor.queue.pop_front();
+        if let Some(Entry::Part(part)) = &entry {
+            cursor.queued_bytes -= part.bytes();
+        }
+        self.recount(index);
+        self.make_ready(index);
+        self.touch(index);
+        match entry? {
+            Entry::Part(part) => Some(Take::Part(part)),
+            Entry::Fault(fault) => Some(Take::Fault(fault)),
+        }
+    }
+
+    /// Takes what the partition has queued out of its broker's account. Paired with [`recount`](Self::recount).
+    pub(crate) fn uncount(&mut self, index: usize) {
+        self.account(index, |total, part| total - part);
+    }
+
+    /// Enters it again.
+    pub(crate) fn recount(&mut self, index: usize) {
+        self.account(index, |total, part| total + part);
+    }
+
+    /// What a paused partition keeps does not slow its broker's others.
+    fn account(&mut self, index: usize, op: impl Fn(usize, usize) -> usize) {
+        let cursor = &self.cursors[index];
+        if cursor.paused {
+            return;
+        }
+        if let Some(node) = cursor.leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.queued_bytes = op(node.queued_bytes, cursor.queued_bytes);
+            node.queued_parts = op(node.queued_parts, cursor.queue.len());
+        }
+    }
+
+    pub(crate) fn pause_cursor(&mut self, index: usize) {
+        if self.cursors[index].paused {
+            return;
+        }
+        self.uncount(index);
+        self.cursors[index].paused = true;
+        self.cursors[index].turn.set_paused(true);
+        self.touch(index);
+    }
+
+    /// Space is short: what paused partitions keep is fetched again when they are resumed.
+    pub fn give_up_paused(&mut self) {
+        for cursor in &mut self.cursors {
+            if !cursor.paused || !matches!(cursor.phase, Phase::Reading) {
+                continue;
+            }
+            if let Some(Entry::Part(first)) = cursor.queue.front() {
+                cursor.next = first.from;
+                cursor.live = None;
+                cursor.queue.clear();
+                cursor.queued_bytes = 0;
+            }
+        }
+    }
+
+    fn all_done(&self) -> bool {
+        self.config.until.is_some()
+            && self.topics.iter().all(Topic::is_complete)
+            && self.cursors.iter().all(Cursor::is_done)
+    }
+}
