@@ -4,7 +4,6 @@ use super::node::{Node, Settings};
 use super::{folder, jars, tools};
 use crate::args::{Args, pair};
 use crate::failure::{During, Result, fail, misuse};
-use crate::workspace;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -98,8 +97,8 @@ fn tool(mut args: Args) -> Result<()> {
         return misuse("kafka tool CLASS ARGS..., for example: kafka tool TopicCommand --help");
     };
     let mut java = tools::class(&class)?;
-    java.args(args.into_rest());
-    workspace::check(&mut java)
+    let status = java.args(args.into_rest()).status().during(|| "starting Java".into())?;
+    if status.success() { Ok(()) } else { fail(format!("{class} ended with {status}")) }
 }
 
 fn with_node(mut args: Args, act: impl FnOnce(&Node) -> Result<()>) -> Result<()> {

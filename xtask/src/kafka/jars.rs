@@ -154,9 +154,9 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or("unknown")
 }
 
-/// The end of a log.
+/// The end of a log, without the stack frames of Java's exceptions.
 pub(crate) fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<_> = text.lines().collect();
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("\tat ")).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
@@ -200,6 +200,7 @@ mod tests {
     #[test]
     fn a_log_is_cut_to_its_end() {
         assert_eq!(last_lines("a\nb\nc", 2), "b\nc");
+        assert_eq!(last_lines("Exception: no\n\tat a.b(C.java:1)\n\tat a.c(C.java:2)", 2), "Exception: no");
         assert_eq!(last_lines("a", 2), "a");
     }
 }
