@@ -1,1 +1,54 @@
-//! See the workspace's DESIGN.md.
+//! A Kafka cluster inside a process, for tests and demonstrations.
+//!
+//! [`Cluster`] has neither socket nor clock nor task: frames and times go in, frames and a deadline come out. Under a
+//! hand-wound clock, with a seed, a test that fails once fails again. [`Broker`] puts it behind TCP.
+//!
+//! Any Kafka client can use it: topics are made, produced to and read, with long polls, limits cut at the byte, leader
+//! epochs, topic ids and the error codes of Apache Kafka 4.4, which it is compared with. What goes wrong can be scripted
+//! ([`Fault`]): errors, delays, cut and wrong replies, leaders that move, nodes that stop.
+//!
+//! Each API's file in `src/api` says what it does not imitate. In general:
+//! - Nothing is replicated. A partition has one log, whatever its replicas and its leader: what is produced is visible at
+//!   once, and the high watermark is the end of the log.
+//! - Everything is in memory. There are no segments, no compaction, no retention but by
+//!   [bytes](ClusterOptions::max_log_bytes).
+//! - No transactions, groups, quotas, access control, TLS or SASL.
+
+mod api;
+mod cluster;
+mod connection;
+mod epochs;
+mod fault;
+mod log;
+mod options;
+mod received;
+mod refused;
+mod serve;
+mod shell;
+mod store;
+#[cfg(test)]
+mod testing;
+
+pub use cluster::{Cluster, Output};
+pub use fault::{Fault, FaultId};
+pub use options::{ClusterOptions, NodeOptions};
+pub use received::Received;
+pub use refused::Refused;
+pub use shell::{Broker, BrokerOptions};
+pub use store::{Leaders, TopicOptions};
+
+pub use ottla_wire as wire;
+pub use ottla_wire::api::ApiKey;
+pub use ottla_wire::code::Code;
+
+use std::fmt;
+
+/// A connection of a client to a node. Never given twice by one cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
