@@ -42,14 +42,8 @@ impl Wire for AddPartitionsToTxnRequest {
         }
         if version <= 3 {
             value.v3_and_below_transactional_id = input.string("v3_and_below_transactional_id")?;
-        }
-        if version <= 3 {
             value.v3_and_below_producer_id = input.i64("v3_and_below_producer_id")?;
-        }
-        if version <= 3 {
             value.v3_and_below_producer_epoch = input.i16("v3_and_below_producer_epoch")?;
-        }
-        if version <= 3 {
             value.v3_and_below_topics = input.array("v3_and_below_topics", version)?;
         }
         input.skip_tags()?;
@@ -62,31 +56,25 @@ impl Wire for AddPartitionsToTxnRequest {
         } else if !self.transactions.is_empty() {
             return Err(EncodeError::unsupported("transactions"));
         }
-
         if version <= 3 {
             output.put_string("v3_and_below_transactional_id", &self.v3_and_below_transactional_id)?;
-        } else if !self.v3_and_below_transactional_id.is_empty() {
-            return Err(EncodeError::unsupported("v3_and_below_transactional_id"));
-        }
-
-        if version <= 3 {
             output.put_i64(self.v3_and_below_producer_id);
-        } else if self.v3_and_below_producer_id != 0 {
-            return Err(EncodeError::unsupported("v3_and_below_producer_id"));
-        }
-
-        if version <= 3 {
             output.put_i16(self.v3_and_below_producer_epoch);
-        } else if self.v3_and_below_producer_epoch != 0 {
-            return Err(EncodeError::unsupported("v3_and_below_producer_epoch"));
-        }
-
-        if version <= 3 {
             output.put_array("v3_and_below_topics", &self.v3_and_below_topics, version)?;
-        } else if !self.v3_and_below_topics.is_empty() {
-            return Err(EncodeError::unsupported("v3_and_below_topics"));
+        } else {
+            if !self.v3_and_below_transactional_id.is_empty() {
+                return Err(EncodeError::unsupported("v3_and_below_transactional_id"));
+            }
+            if self.v3_and_below_producer_id != 0 {
+                return Err(EncodeError::unsupported("v3_and_below_producer_id"));
+            }
+            if self.v3_and_below_producer_epoch != 0 {
+                return Err(EncodeError::unsupported("v3_and_below_producer_epoch"));
+            }
+            if !self.v3_and_below_topics.is_empty() {
+                return Err(EncodeError::unsupported("v3_and_below_topics"));
+            }
         }
-
         output.put_no_tags();
         Ok(())
     }

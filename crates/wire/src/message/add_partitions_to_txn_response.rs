@@ -34,8 +34,6 @@ impl Wire for AddPartitionsToTxnResponse {
         value.throttle_time_ms = input.i32("throttle_time_ms")?;
         if version >= 4 {
             value.error_code = input.i16("error_code")?;
-        }
-        if version >= 4 {
             value.results_by_transaction = input.array("results_by_transaction", version)?;
         }
         if version <= 3 {
@@ -49,13 +47,10 @@ impl Wire for AddPartitionsToTxnResponse {
         output.put_i32(self.throttle_time_ms);
         if version >= 4 {
             output.put_i16(self.error_code);
-        }
-        if version >= 4 {
             output.put_array("results_by_transaction", &self.results_by_transaction, version)?;
         } else if !self.results_by_transaction.is_empty() {
             return Err(EncodeError::unsupported("results_by_transaction"));
         }
-
         if version <= 3 {
             output.put_array(
                 "results_by_topic_v3_and_below",
@@ -65,7 +60,6 @@ impl Wire for AddPartitionsToTxnResponse {
         } else if !self.results_by_topic_v3_and_below.is_empty() {
             return Err(EncodeError::unsupported("results_by_topic_v3_and_below"));
         }
-
         output.put_no_tags();
         Ok(())
     }

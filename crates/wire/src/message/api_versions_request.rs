@@ -8,7 +8,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// ApiVersionsRequest, versions 0 to 5.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ApiVersionsRequest {
     /// The name of the client.
     ///
@@ -28,6 +28,17 @@ pub struct ApiVersionsRequest {
     pub node_id: i32,
 }
 
+impl Default for ApiVersionsRequest {
+    fn default() -> Self {
+        Self {
+            client_software_name: String::new(),
+            client_software_version: String::new(),
+            cluster_id: None,
+            node_id: -1,
+        }
+    }
+}
+
 impl Wire for ApiVersionsRequest {
     const LEAST: usize = 0;
 
@@ -35,14 +46,10 @@ impl Wire for ApiVersionsRequest {
         let mut value = Self::default();
         if version >= 3 {
             value.client_software_name = input.string("client_software_name")?;
-        }
-        if version >= 3 {
             value.client_software_version = input.string("client_software_version")?;
         }
         if version >= 5 {
             value.cluster_id = input.nullable_string("cluster_id")?;
-        }
-        if version >= 5 {
             value.node_id = input.i32("node_id")?;
         }
         input.skip_tags()?;
@@ -52,14 +59,10 @@ impl Wire for ApiVersionsRequest {
     fn write(&self, output: &mut Output, version: i16) -> Result<(), EncodeError> {
         if version >= 3 {
             output.put_string("client_software_name", &self.client_software_name)?;
-        }
-        if version >= 3 {
             output.put_string("client_software_version", &self.client_software_version)?;
         }
         if version >= 5 {
             output.put_nullable_string("cluster_id", self.cluster_id.as_deref())?;
-        }
-        if version >= 5 {
             output.put_i32(self.node_id);
         }
         output.put_no_tags();

@@ -7,7 +7,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// ApiVersionsResponse, versions 0 to 5.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ApiVersionsResponse {
     /// The top-level error code.
     pub error_code: i16,
@@ -39,6 +39,20 @@ pub struct ApiVersionsResponse {
     pub zk_migration_ready: bool,
 }
 
+impl Default for ApiVersionsResponse {
+    fn default() -> Self {
+        Self {
+            error_code: 0,
+            api_keys: Vec::new(),
+            throttle_time_ms: 0,
+            supported_features: Vec::new(),
+            finalized_features_epoch: -1,
+            finalized_features: Vec::new(),
+            zk_migration_ready: false,
+        }
+    }
+}
+
 impl Wire for ApiVersionsResponse {
     const LEAST: usize = 6;
 
@@ -68,15 +82,10 @@ impl Wire for ApiVersionsResponse {
         if version >= 1 {
             output.put_i32(self.throttle_time_ms);
         }
-        if version >= 3 {}
-        if version >= 3 {}
-        if version >= 3 {}
-        if version >= 3 {}
         output.put_tags(|tags| {
             if !self.supported_features.is_empty() {
                 tags.add(0, |output| {
-                    output.put_array("supported_features", &self.supported_features, version)?;
-                    Ok(())
+                    output.put_array("supported_features", &self.supported_features, version)
                 })?;
             }
             if self.finalized_features_epoch != -1 {
@@ -87,8 +96,7 @@ impl Wire for ApiVersionsResponse {
             }
             if !self.finalized_features.is_empty() {
                 tags.add(2, |output| {
-                    output.put_array("finalized_features", &self.finalized_features, version)?;
-                    Ok(())
+                    output.put_array("finalized_features", &self.finalized_features, version)
                 })?;
             }
             if self.zk_migration_ready {
@@ -98,8 +106,7 @@ impl Wire for ApiVersionsResponse {
                 })?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 

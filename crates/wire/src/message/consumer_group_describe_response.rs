@@ -43,7 +43,7 @@ impl Message for ConsumerGroupDescribeResponse {
 }
 
 /// An element of [`ConsumerGroupDescribeResponse::groups`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DescribedGroup {
     /// The describe error, or 0 if there was no error.
     pub error_code: i16,
@@ -63,6 +63,22 @@ pub struct DescribedGroup {
     pub members: Vec<Member>,
     /// 32-bit bitfield to represent authorized operations for this group.
     pub authorized_operations: i32,
+}
+
+impl Default for DescribedGroup {
+    fn default() -> Self {
+        Self {
+            error_code: 0,
+            error_message: None,
+            group_id: String::new(),
+            group_state: String::new(),
+            group_epoch: 0,
+            assignment_epoch: 0,
+            assignor_name: String::new(),
+            members: Vec::new(),
+            authorized_operations: i32::MIN,
+        }
+    }
 }
 
 impl Wire for DescribedGroup {
@@ -99,7 +115,7 @@ impl Wire for DescribedGroup {
 }
 
 /// An element of [`DescribedGroup::members`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Member {
     /// The member ID.
     pub member_id: String,
@@ -125,6 +141,24 @@ pub struct Member {
     ///
     /// Only in version 1.
     pub member_type: i8,
+}
+
+impl Default for Member {
+    fn default() -> Self {
+        Self {
+            member_id: String::new(),
+            instance_id: None,
+            rack_id: None,
+            member_epoch: 0,
+            client_id: String::new(),
+            client_host: String::new(),
+            subscribed_topic_names: Vec::new(),
+            subscribed_topic_regex: None,
+            assignment: Assignment::default(),
+            target_assignment: Assignment::default(),
+            member_type: -1,
+        }
+    }
 }
 
 impl Wire for Member {

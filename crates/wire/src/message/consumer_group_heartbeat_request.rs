@@ -9,7 +9,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// ConsumerGroupHeartbeatRequest, versions 0 to 1.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerGroupHeartbeatRequest {
     /// The group identifier.
     pub group_id: String,
@@ -38,6 +38,23 @@ pub struct ConsumerGroupHeartbeatRequest {
     pub server_assignor: Option<String>,
     /// null if it didn't change since the last heartbeat; the partitions owned by the member.
     pub topic_partitions: Option<Vec<TopicPartitions>>,
+}
+
+impl Default for ConsumerGroupHeartbeatRequest {
+    fn default() -> Self {
+        Self {
+            group_id: String::new(),
+            member_id: String::new(),
+            member_epoch: 0,
+            instance_id: None,
+            rack_id: None,
+            rebalance_timeout_ms: -1,
+            subscribed_topic_names: None,
+            subscribed_topic_regex: None,
+            server_assignor: None,
+            topic_partitions: None,
+        }
+    }
 }
 
 impl Wire for ConsumerGroupHeartbeatRequest {
@@ -78,7 +95,6 @@ impl Wire for ConsumerGroupHeartbeatRequest {
         } else if self.subscribed_topic_regex.is_some() {
             return Err(EncodeError::unsupported("subscribed_topic_regex"));
         }
-
         output.put_nullable_string("server_assignor", self.server_assignor.as_deref())?;
         output.put_nullable_array("topic_partitions", self.topic_partitions.as_deref(), version)?;
         output.put_no_tags();

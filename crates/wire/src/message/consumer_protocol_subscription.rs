@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 
 /// ConsumerProtocolSubscription, versions 0 to 3.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerProtocolSubscription {
     /// The topics that the member wants to consume.
     pub topics: Vec<String>,
@@ -26,6 +26,18 @@ pub struct ConsumerProtocolSubscription {
     ///
     /// Only in version 3.
     pub rack_id: Option<String>,
+}
+
+impl Default for ConsumerProtocolSubscription {
+    fn default() -> Self {
+        Self {
+            topics: Vec::new(),
+            user_data: None,
+            owned_partitions: Vec::new(),
+            generation_id: -1,
+            rack_id: None,
+        }
+    }
 }
 
 impl Wire for ConsumerProtocolSubscription {

@@ -8,7 +8,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// CreateTopicsRequest, versions 2 to 7.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CreateTopicsRequest {
     /// The topics to create.
     pub topics: Vec<CreatableTopic>,
@@ -16,6 +16,12 @@ pub struct CreateTopicsRequest {
     pub timeout_ms: i32,
     /// If true, check that the topics can be created as specified, but don't create anything.
     pub validate_only: bool,
+}
+
+impl Default for CreateTopicsRequest {
+    fn default() -> Self {
+        Self { topics: Vec::new(), timeout_ms: 60000, validate_only: false }
+    }
 }
 
 impl Wire for CreateTopicsRequest {

@@ -101,11 +101,7 @@ impl Wire for CreatableTopicResult {
         value.error_message = input.nullable_string("error_message")?;
         if version >= 5 {
             value.num_partitions = input.i32("num_partitions")?;
-        }
-        if version >= 5 {
             value.replication_factor = input.i16("replication_factor")?;
-        }
-        if version >= 5 {
             value.configs = input.nullable_array("configs", version)?;
         }
         input.tags(|input, tag| {
@@ -127,14 +123,9 @@ impl Wire for CreatableTopicResult {
         output.put_nullable_string("error_message", self.error_message.as_deref())?;
         if version >= 5 {
             output.put_i32(self.num_partitions);
-        }
-        if version >= 5 {
             output.put_i16(self.replication_factor);
-        }
-        if version >= 5 {
             output.put_nullable_array("configs", self.configs.as_deref(), version)?;
         }
-        if version >= 5 {}
         output.put_tags(|tags| {
             if self.topic_config_error_code != 0 {
                 tags.add(0, |output| {
@@ -143,8 +134,7 @@ impl Wire for CreatableTopicResult {
                 })?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 

@@ -45,7 +45,6 @@ impl Wire for DeleteTopicsRequest {
         } else if !self.topics.is_empty() {
             return Err(EncodeError::unsupported("topics"));
         }
-
         if version <= 5 {
             output.put_array("topic_names", &self.topic_names, version)?;
         }

@@ -38,7 +38,6 @@ impl Wire for DescribeGroupsRequest {
         } else if self.include_authorized_operations {
             return Err(EncodeError::unsupported("include_authorized_operations"));
         }
-
         output.put_no_tags();
         Ok(())
     }

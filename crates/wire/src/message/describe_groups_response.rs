@@ -49,7 +49,7 @@ impl Message for DescribeGroupsResponse {
 }
 
 /// An element of [`DescribeGroupsResponse::groups`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DescribedGroup {
     /// The describe error, or 0 if there was no error.
     pub error_code: i16,
@@ -71,6 +71,21 @@ pub struct DescribedGroup {
     ///
     /// Only in versions 3 to 6.
     pub authorized_operations: i32,
+}
+
+impl Default for DescribedGroup {
+    fn default() -> Self {
+        Self {
+            error_code: 0,
+            error_message: None,
+            group_id: String::new(),
+            group_state: String::new(),
+            protocol_type: String::new(),
+            protocol_data: String::new(),
+            members: Vec::new(),
+            authorized_operations: i32::MIN,
+        }
+    }
 }
 
 impl Wire for DescribedGroup {
@@ -101,7 +116,6 @@ impl Wire for DescribedGroup {
         } else if self.error_message.is_some() {
             return Err(EncodeError::unsupported("error_message"));
         }
-
         output.put_string("group_id", &self.group_id)?;
         output.put_string("group_state", &self.group_state)?;
         output.put_string("protocol_type", &self.protocol_type)?;
@@ -112,7 +126,6 @@ impl Wire for DescribedGroup {
         } else if self.authorized_operations != i32::MIN {
             return Err(EncodeError::unsupported("authorized_operations"));
         }
-
         output.put_no_tags();
         Ok(())
     }

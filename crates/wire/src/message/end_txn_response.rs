@@ -7,7 +7,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// EndTxnResponse, versions 0 to 5.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EndTxnResponse {
     /// The duration in milliseconds for which the request was throttled due to a quota violation, or
     /// zero if the request did not violate any quota.
@@ -24,6 +24,12 @@ pub struct EndTxnResponse {
     pub producer_epoch: i16,
 }
 
+impl Default for EndTxnResponse {
+    fn default() -> Self {
+        Self { throttle_time_ms: 0, error_code: 0, producer_id: -1, producer_epoch: -1 }
+    }
+}
+
 impl Wire for EndTxnResponse {
     const LEAST: usize = 6;
 
@@ -33,8 +39,6 @@ impl Wire for EndTxnResponse {
         value.error_code = input.i16("error_code")?;
         if version >= 5 {
             value.producer_id = input.i64("producer_id")?;
-        }
-        if version >= 5 {
             value.producer_epoch = input.i16("producer_epoch")?;
         }
         input.skip_tags()?;
@@ -46,8 +50,6 @@ impl Wire for EndTxnResponse {
         output.put_i16(self.error_code);
         if version >= 5 {
             output.put_i64(self.producer_id);
-        }
-        if version >= 5 {
             output.put_i16(self.producer_epoch);
         }
         output.put_no_tags();

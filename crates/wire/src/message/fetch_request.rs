@@ -9,7 +9,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// FetchRequest, versions 4 to 18.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FetchRequest {
     /// The clusterId if known. This is used to validate metadata fetches prior to broker registration.
     ///
@@ -56,6 +56,25 @@ pub struct FetchRequest {
     pub rack_id: String,
 }
 
+impl Default for FetchRequest {
+    fn default() -> Self {
+        Self {
+            cluster_id: None,
+            replica_id: -1,
+            replica_state: ReplicaState::default(),
+            max_wait_ms: 0,
+            min_bytes: 0,
+            max_bytes: i32::MAX,
+            isolation_level: 0,
+            session_id: 0,
+            session_epoch: -1,
+            topics: Vec::new(),
+            forgotten_topics_data: Vec::new(),
+            rack_id: String::new(),
+        }
+    }
+}
+
 impl Wire for FetchRequest {
     const LEAST: usize = 21;
 
@@ -70,8 +89,6 @@ impl Wire for FetchRequest {
         value.isolation_level = input.i8("isolation_level")?;
         if version >= 7 {
             value.session_id = input.i32("session_id")?;
-        }
-        if version >= 7 {
             value.session_epoch = input.i32("session_epoch")?;
         }
         value.topics = input.array("topics", version)?;
@@ -98,15 +115,12 @@ impl Wire for FetchRequest {
         } else if self.replica_id != -1 {
             return Err(EncodeError::unsupported("replica_id"));
         }
-
         output.put_i32(self.max_wait_ms);
         output.put_i32(self.min_bytes);
         output.put_i32(self.max_bytes);
         output.put_i8(self.isolation_level);
         if version >= 7 {
             output.put_i32(self.session_id);
-        }
-        if version >= 7 {
             output.put_i32(self.session_epoch);
         }
         output.put_array("topics", &self.topics, version)?;
@@ -115,30 +129,21 @@ impl Wire for FetchRequest {
         } else if !self.forgotten_topics_data.is_empty() {
             return Err(EncodeError::unsupported("forgotten_topics_data"));
         }
-
         if version >= 11 {
             output.put_string("rack_id", &self.rack_id)?;
         }
-        if version >= 12 {}
         if version < 15 && self.replica_state != ReplicaState::default() {
             return Err(EncodeError::unsupported("replica_state"));
         }
         output.put_tags(|tags| {
             if self.cluster_id.is_some() {
-                tags.add(0, |output| {
-                    output.put_nullable_string("cluster_id", self.cluster_id.as_deref())?;
-                    Ok(())
-                })?;
+                tags.add(0, |output| output.put_nullable_string("cluster_id", self.cluster_id.as_deref()))?;
             }
             if version >= 15 && self.replica_state != ReplicaState::default() {
-                tags.add(1, |output| {
-                    output.put_value("replica_state", &self.replica_state, version)?;
-                    Ok(())
-                })?;
+                tags.add(1, |output| output.put_value("replica_state", &self.replica_state, version))?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -154,12 +159,18 @@ impl Request for FetchRequest {
 }
 
 /// What is in [`FetchRequest::replica_state`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReplicaState {
     /// The replica ID of the follower, or -1 if this request is from a consumer.
     pub replica_id: i32,
     /// The epoch of this follower, or -1 if not available.
     pub replica_epoch: i64,
+}
+
+impl Default for ReplicaState {
+    fn default() -> Self {
+        Self { replica_id: -1, replica_epoch: -1 }
+    }
 }
 
 impl Wire for ReplicaState {
@@ -226,7 +237,7 @@ impl Wire for FetchTopic {
 }
 
 /// An element of [`FetchTopic::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FetchPartition {
     /// The partition index.
     pub partition: i32,
@@ -257,6 +268,21 @@ pub struct FetchPartition {
     ///
     /// Only in version 18.
     pub high_watermark: i64,
+}
+
+impl Default for FetchPartition {
+    fn default() -> Self {
+        Self {
+            partition: 0,
+            current_leader_epoch: -1,
+            fetch_offset: 0,
+            last_fetched_epoch: -1,
+            log_start_offset: -1,
+            partition_max_bytes: 0,
+            replica_directory_id: Uuid::ZERO,
+            high_watermark: i64::MAX,
+        }
+    }
 }
 
 impl Wire for FetchPartition {
@@ -298,13 +324,10 @@ impl Wire for FetchPartition {
         } else if self.last_fetched_epoch != -1 {
             return Err(EncodeError::unsupported("last_fetched_epoch"));
         }
-
         if version >= 5 {
             output.put_i64(self.log_start_offset);
         }
         output.put_i32(self.partition_max_bytes);
-        if version >= 17 {}
-        if version >= 18 {}
         output.put_tags(|tags| {
             if version >= 17 && !self.replica_directory_id.is_zero() {
                 tags.add(0, |output| {
@@ -319,8 +342,7 @@ impl Wire for FetchPartition {
                 })?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 

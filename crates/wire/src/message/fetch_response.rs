@@ -39,8 +39,6 @@ impl Wire for FetchResponse {
         value.throttle_time_ms = input.i32("throttle_time_ms")?;
         if version >= 7 {
             value.error_code = input.i16("error_code")?;
-        }
-        if version >= 7 {
             value.session_id = input.i32("session_id")?;
         }
         value.responses = input.array("responses", version)?;
@@ -58,27 +56,20 @@ impl Wire for FetchResponse {
         output.put_i32(self.throttle_time_ms);
         if version >= 7 {
             output.put_i16(self.error_code);
-        }
-        if version >= 7 {
             output.put_i32(self.session_id);
         } else if self.session_id != 0 {
             return Err(EncodeError::unsupported("session_id"));
         }
-
         output.put_array("responses", &self.responses, version)?;
         if version < 16 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::unsupported("node_endpoints"));
         }
         output.put_tags(|tags| {
             if version >= 16 && !self.node_endpoints.is_empty() {
-                tags.add(0, |output| {
-                    output.put_array("node_endpoints", &self.node_endpoints, version)?;
-                    Ok(())
-                })?;
+                tags.add(0, |output| output.put_array("node_endpoints", &self.node_endpoints, version))?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -234,49 +225,46 @@ impl Wire for PartitionData {
         } else if self.preferred_read_replica != -1 {
             return Err(EncodeError::unsupported("preferred_read_replica"));
         }
-
         output.put_nullable_bytes("records", self.records.as_deref())?;
-        if version < 12 && self.diverging_epoch != EpochEndOffset::default() {
-            return Err(EncodeError::unsupported("diverging_epoch"));
-        }
-        if version < 12 && self.current_leader != LeaderIdAndEpoch::default() {
-            return Err(EncodeError::unsupported("current_leader"));
-        }
-        if version < 12 && self.snapshot_id != SnapshotId::default() {
-            return Err(EncodeError::unsupported("snapshot_id"));
+        if version < 12 {
+            if self.diverging_epoch != EpochEndOffset::default() {
+                return Err(EncodeError::unsupported("diverging_epoch"));
+            }
+            if self.current_leader != LeaderIdAndEpoch::default() {
+                return Err(EncodeError::unsupported("current_leader"));
+            }
+            if self.snapshot_id != SnapshotId::default() {
+                return Err(EncodeError::unsupported("snapshot_id"));
+            }
         }
         output.put_tags(|tags| {
             if self.diverging_epoch != EpochEndOffset::default() {
-                tags.add(0, |output| {
-                    output.put_value("diverging_epoch", &self.diverging_epoch, version)?;
-                    Ok(())
-                })?;
+                tags.add(0, |output| output.put_value("diverging_epoch", &self.diverging_epoch, version))?;
             }
             if self.current_leader != LeaderIdAndEpoch::default() {
-                tags.add(1, |output| {
-                    output.put_value("current_leader", &self.current_leader, version)?;
-                    Ok(())
-                })?;
+                tags.add(1, |output| output.put_value("current_leader", &self.current_leader, version))?;
             }
             if self.snapshot_id != SnapshotId::default() {
-                tags.add(2, |output| {
-                    output.put_value("snapshot_id", &self.snapshot_id, version)?;
-                    Ok(())
-                })?;
+                tags.add(2, |output| output.put_value("snapshot_id", &self.snapshot_id, version))?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
 /// What is in [`PartitionData::diverging_epoch`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EpochEndOffset {
     /// The largest epoch.
     pub epoch: i32,
     /// The end offset of the epoch.
     pub end_offset: i64,
+}
+
+impl Default for EpochEndOffset {
+    fn default() -> Self {
+        Self { epoch: -1, end_offset: -1 }
+    }
 }
 
 impl Wire for EpochEndOffset {
@@ -299,12 +287,18 @@ impl Wire for EpochEndOffset {
 }
 
 /// What is in [`PartitionData::current_leader`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LeaderIdAndEpoch {
     /// The ID of the current leader or -1 if the leader is unknown.
     pub leader_id: i32,
     /// The latest known leader epoch.
     pub leader_epoch: i32,
+}
+
+impl Default for LeaderIdAndEpoch {
+    fn default() -> Self {
+        Self { leader_id: -1, leader_epoch: -1 }
+    }
 }
 
 impl Wire for LeaderIdAndEpoch {
@@ -327,12 +321,18 @@ impl Wire for LeaderIdAndEpoch {
 }
 
 /// What is in [`PartitionData::snapshot_id`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotId {
     /// The end offset of the epoch.
     pub end_offset: i64,
     /// The largest epoch.
     pub epoch: i32,
+}
+
+impl Default for SnapshotId {
+    fn default() -> Self {
+        Self { end_offset: -1, epoch: -1 }
+    }
 }
 
 impl Wire for SnapshotId {

@@ -48,19 +48,16 @@ impl Wire for FindCoordinatorRequest {
         } else if !self.key.is_empty() {
             return Err(EncodeError::unsupported("key"));
         }
-
         if version >= 1 {
             output.put_i8(self.key_type);
         } else if self.key_type != 0 {
             return Err(EncodeError::unsupported("key_type"));
         }
-
         if version >= 4 {
             output.put_array("coordinator_keys", &self.coordinator_keys, version)?;
         } else if !self.coordinator_keys.is_empty() {
             return Err(EncodeError::unsupported("coordinator_keys"));
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -70,11 +70,7 @@ impl Wire for FindCoordinatorResponse {
         }
         if version <= 3 {
             value.node_id = input.i32("node_id")?;
-        }
-        if version <= 3 {
             value.host = input.string("host")?;
-        }
-        if version <= 3 {
             value.port = input.i32("port")?;
         }
         if version >= 4 {
@@ -93,34 +89,29 @@ impl Wire for FindCoordinatorResponse {
         } else if self.error_code != 0 {
             return Err(EncodeError::unsupported("error_code"));
         }
-
         if (1..=3).contains(&version) {
             output.put_nullable_string("error_message", self.error_message.as_deref())?;
         }
         if version <= 3 {
             output.put_i32(self.node_id);
-        } else if self.node_id != 0 {
-            return Err(EncodeError::unsupported("node_id"));
-        }
-
-        if version <= 3 {
             output.put_string("host", &self.host)?;
-        } else if !self.host.is_empty() {
-            return Err(EncodeError::unsupported("host"));
-        }
-
-        if version <= 3 {
             output.put_i32(self.port);
-        } else if self.port != 0 {
-            return Err(EncodeError::unsupported("port"));
+        } else {
+            if self.node_id != 0 {
+                return Err(EncodeError::unsupported("node_id"));
+            }
+            if !self.host.is_empty() {
+                return Err(EncodeError::unsupported("host"));
+            }
+            if self.port != 0 {
+                return Err(EncodeError::unsupported("port"));
+            }
         }
-
         if version >= 4 {
             output.put_array("coordinators", &self.coordinators, version)?;
         } else if !self.coordinators.is_empty() {
             return Err(EncodeError::unsupported("coordinators"));
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -46,7 +46,6 @@ impl Wire for HeartbeatRequest {
         } else if self.group_instance_id.is_some() {
             return Err(EncodeError::unsupported("group_instance_id"));
         }
-
         output.put_no_tags();
         Ok(())
     }

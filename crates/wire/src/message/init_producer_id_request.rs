@@ -47,8 +47,6 @@ impl Wire for InitProducerIdRequest {
         value.transaction_timeout_ms = input.i32("transaction_timeout_ms")?;
         if version >= 3 {
             value.producer_id = input.i64("producer_id")?;
-        }
-        if version >= 3 {
             value.producer_epoch = input.i16("producer_epoch")?;
         }
         input.skip_tags()?;
@@ -60,16 +58,15 @@ impl Wire for InitProducerIdRequest {
         output.put_i32(self.transaction_timeout_ms);
         if version >= 3 {
             output.put_i64(self.producer_id);
-        } else if self.producer_id != -1 {
-            return Err(EncodeError::unsupported("producer_id"));
-        }
-
-        if version >= 3 {
             output.put_i16(self.producer_epoch);
-        } else if self.producer_epoch != -1 {
-            return Err(EncodeError::unsupported("producer_epoch"));
+        } else {
+            if self.producer_id != -1 {
+                return Err(EncodeError::unsupported("producer_id"));
+            }
+            if self.producer_epoch != -1 {
+                return Err(EncodeError::unsupported("producer_epoch"));
+            }
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// InitProducerIdResponse, versions 0 to 5.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InitProducerIdResponse {
     /// The duration in milliseconds for which the request was throttled due to a quota violation, or
     /// zero if the request did not violate any quota.
@@ -18,6 +18,12 @@ pub struct InitProducerIdResponse {
     pub producer_id: i64,
     /// The current epoch associated with the producer id.
     pub producer_epoch: i16,
+}
+
+impl Default for InitProducerIdResponse {
+    fn default() -> Self {
+        Self { throttle_time_ms: 0, error_code: 0, producer_id: -1, producer_epoch: 0 }
+    }
 }
 
 impl Wire for InitProducerIdResponse {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 
 /// JoinGroupRequest, versions 0 to 9.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JoinGroupRequest {
     /// The group identifier.
     pub group_id: String,
@@ -35,6 +35,21 @@ pub struct JoinGroupRequest {
     ///
     /// Only in versions 8 to 9.
     pub reason: Option<String>,
+}
+
+impl Default for JoinGroupRequest {
+    fn default() -> Self {
+        Self {
+            group_id: String::new(),
+            session_timeout_ms: 0,
+            rebalance_timeout_ms: -1,
+            member_id: String::new(),
+            group_instance_id: None,
+            protocol_type: String::new(),
+            protocols: Vec::new(),
+            reason: None,
+        }
+    }
 }
 
 impl Wire for JoinGroupRequest {
@@ -72,7 +87,6 @@ impl Wire for JoinGroupRequest {
         } else if self.group_instance_id.is_some() {
             return Err(EncodeError::unsupported("group_instance_id"));
         }
-
         output.put_string("protocol_type", &self.protocol_type)?;
         output.put_array("protocols", &self.protocols, version)?;
         if version >= 8 {

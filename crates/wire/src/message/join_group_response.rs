@@ -100,7 +100,6 @@ impl Wire for JoinGroupResponse {
         } else if self.skip_assignment {
             return Err(EncodeError::unsupported("skip_assignment"));
         }
-
         output.put_string("member_id", &self.member_id)?;
         output.put_array("members", &self.members, version)?;
         output.put_no_tags();

@@ -45,13 +45,11 @@ impl Wire for LeaveGroupRequest {
         } else if !self.member_id.is_empty() {
             return Err(EncodeError::unsupported("member_id"));
         }
-
         if version >= 3 {
             output.put_array("members", &self.members, version)?;
         } else if !self.members.is_empty() {
             return Err(EncodeError::unsupported("members"));
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -48,7 +48,6 @@ impl Wire for LeaveGroupResponse {
         } else if !self.members.is_empty() {
             return Err(EncodeError::unsupported("members"));
         }
-
         output.put_no_tags();
         Ok(())
     }

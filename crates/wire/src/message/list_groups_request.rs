@@ -41,13 +41,11 @@ impl Wire for ListGroupsRequest {
         } else if !self.states_filter.is_empty() {
             return Err(EncodeError::unsupported("states_filter"));
         }
-
         if version >= 5 {
             output.put_array("types_filter", &self.types_filter, version)?;
         } else if !self.types_filter.is_empty() {
             return Err(EncodeError::unsupported("types_filter"));
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -54,7 +54,6 @@ impl Wire for ListOffsetsRequest {
         } else if self.isolation_level != 0 {
             return Err(EncodeError::unsupported("isolation_level"));
         }
-
         output.put_array("topics", &self.topics, version)?;
         if version >= 10 {
             output.put_i32(self.timeout_ms);
@@ -104,7 +103,7 @@ impl Wire for ListOffsetsTopic {
 }
 
 /// An element of [`ListOffsetsTopic::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ListOffsetsPartition {
     /// The partition index.
     pub partition_index: i32,
@@ -114,6 +113,12 @@ pub struct ListOffsetsPartition {
     pub current_leader_epoch: i32,
     /// The current timestamp.
     pub timestamp: i64,
+}
+
+impl Default for ListOffsetsPartition {
+    fn default() -> Self {
+        Self { partition_index: 0, current_leader_epoch: -1, timestamp: 0 }
+    }
 }
 
 impl Wire for ListOffsetsPartition {

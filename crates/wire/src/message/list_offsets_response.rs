@@ -76,7 +76,7 @@ impl Wire for ListOffsetsTopicResponse {
 }
 
 /// An element of [`ListOffsetsTopicResponse::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ListOffsetsPartitionResponse {
     /// The partition index.
     pub partition_index: i32,
@@ -90,6 +90,12 @@ pub struct ListOffsetsPartitionResponse {
     ///
     /// Only in versions 4 to 11.
     pub leader_epoch: i32,
+}
+
+impl Default for ListOffsetsPartitionResponse {
+    fn default() -> Self {
+        Self { partition_index: 0, error_code: 0, timestamp: -1, offset: -1, leader_epoch: -1 }
+    }
 }
 
 impl Wire for ListOffsetsPartitionResponse {
@@ -118,7 +124,6 @@ impl Wire for ListOffsetsPartitionResponse {
         } else if self.leader_epoch != -1 {
             return Err(EncodeError::unsupported("leader_epoch"));
         }
-
         output.put_no_tags();
         Ok(())
     }

@@ -73,19 +73,16 @@ impl Wire for MetadataRequest {
         } else if !self.allow_auto_topic_creation {
             return Err(EncodeError::unsupported("allow_auto_topic_creation"));
         }
-
         if (8..=10).contains(&version) {
             output.put_bool(self.include_cluster_authorized_operations);
         } else if self.include_cluster_authorized_operations {
             return Err(EncodeError::unsupported("include_cluster_authorized_operations"));
         }
-
         if version >= 8 {
             output.put_bool(self.include_topic_authorized_operations);
         } else if self.include_topic_authorized_operations {
             return Err(EncodeError::unsupported("include_topic_authorized_operations"));
         }
-
         output.put_no_tags();
         Ok(())
     }

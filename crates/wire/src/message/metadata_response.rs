@@ -8,7 +8,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// MetadataResponse, versions 0 to 13.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MetadataResponse {
     /// The duration in milliseconds for which the request was throttled due to a quota violation, or
     /// zero if the request did not violate any quota.
@@ -35,6 +35,20 @@ pub struct MetadataResponse {
     ///
     /// Only in version 13.
     pub error_code: i16,
+}
+
+impl Default for MetadataResponse {
+    fn default() -> Self {
+        Self {
+            throttle_time_ms: 0,
+            brokers: Vec::new(),
+            cluster_id: None,
+            controller_id: -1,
+            topics: Vec::new(),
+            cluster_authorized_operations: i32::MIN,
+            error_code: 0,
+        }
+    }
 }
 
 impl Wire for MetadataResponse {
@@ -80,7 +94,6 @@ impl Wire for MetadataResponse {
         } else if self.cluster_authorized_operations != i32::MIN {
             return Err(EncodeError::unsupported("cluster_authorized_operations"));
         }
-
         if version >= 13 {
             output.put_i16(self.error_code);
         }
@@ -214,14 +227,13 @@ impl Wire for MetadataResponseTopic {
         } else if self.topic_authorized_operations != i32::MIN {
             return Err(EncodeError::unsupported("topic_authorized_operations"));
         }
-
         output.put_no_tags();
         Ok(())
     }
 }
 
 /// An element of [`MetadataResponseTopic::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MetadataResponsePartition {
     /// The partition error, or 0 if there was no error.
     pub error_code: i16,
@@ -241,6 +253,20 @@ pub struct MetadataResponsePartition {
     ///
     /// Only in versions 5 to 13.
     pub offline_replicas: Vec<i32>,
+}
+
+impl Default for MetadataResponsePartition {
+    fn default() -> Self {
+        Self {
+            error_code: 0,
+            partition_index: 0,
+            leader_id: 0,
+            leader_epoch: -1,
+            replica_nodes: Vec::new(),
+            isr_nodes: Vec::new(),
+            offline_replicas: Vec::new(),
+        }
+    }
 }
 
 impl Wire for MetadataResponsePartition {

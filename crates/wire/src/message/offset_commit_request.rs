@@ -9,7 +9,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// OffsetCommitRequest, versions 2 to 10.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OffsetCommitRequest {
     /// The unique group identifier.
     pub group_id: String,
@@ -28,6 +28,19 @@ pub struct OffsetCommitRequest {
     pub retention_time_ms: i64,
     /// The topics to commit offsets for.
     pub topics: Vec<OffsetCommitRequestTopic>,
+}
+
+impl Default for OffsetCommitRequest {
+    fn default() -> Self {
+        Self {
+            group_id: String::new(),
+            generation_id_or_member_epoch: -1,
+            member_id: String::new(),
+            group_instance_id: None,
+            retention_time_ms: -1,
+            topics: Vec::new(),
+        }
+    }
 }
 
 impl Wire for OffsetCommitRequest {
@@ -58,7 +71,6 @@ impl Wire for OffsetCommitRequest {
         } else if self.group_instance_id.is_some() {
             return Err(EncodeError::unsupported("group_instance_id"));
         }
-
         if version <= 4 {
             output.put_i64(self.retention_time_ms);
         }

@@ -43,8 +43,6 @@ impl Wire for OffsetFetchRequest {
         let mut value = Self::default();
         if version <= 7 {
             value.group_id = input.string("group_id")?;
-        }
-        if version <= 7 {
             value.topics = if version >= 2 {
                 input.nullable_array("topics", version)?
             } else {
@@ -64,31 +62,28 @@ impl Wire for OffsetFetchRequest {
     fn write(&self, output: &mut Output, version: i16) -> Result<(), EncodeError> {
         if version <= 7 {
             output.put_string("group_id", &self.group_id)?;
-        } else if !self.group_id.is_empty() {
-            return Err(EncodeError::unsupported("group_id"));
-        }
-
-        if version <= 7 {
             if version < 2 && self.topics.is_none() {
                 return Err(EncodeError::null("topics"));
             }
             output.put_nullable_array("topics", self.topics.as_deref(), version)?;
-        } else if self.topics.as_ref().is_none_or(|value| !value.is_empty()) {
-            return Err(EncodeError::unsupported("topics"));
+        } else {
+            if !self.group_id.is_empty() {
+                return Err(EncodeError::unsupported("group_id"));
+            }
+            if self.topics.as_ref().is_none_or(|value| !value.is_empty()) {
+                return Err(EncodeError::unsupported("topics"));
+            }
         }
-
         if version >= 8 {
             output.put_array("groups", &self.groups, version)?;
         } else if !self.groups.is_empty() {
             return Err(EncodeError::unsupported("groups"));
         }
-
         if version >= 7 {
             output.put_bool(self.require_stable);
         } else if self.require_stable {
             return Err(EncodeError::unsupported("require_stable"));
         }
-
         output.put_no_tags();
         Ok(())
     }
@@ -164,8 +159,6 @@ impl Wire for OffsetFetchRequestGroup {
         value.group_id = input.string("group_id")?;
         if version >= 9 {
             value.member_id = input.nullable_string("member_id")?;
-        }
-        if version >= 9 {
             value.member_epoch = input.i32("member_epoch")?;
         }
         value.topics = input.nullable_array("topics", version)?;
@@ -177,8 +170,6 @@ impl Wire for OffsetFetchRequestGroup {
         output.put_string("group_id", &self.group_id)?;
         if version >= 9 {
             output.put_nullable_string("member_id", self.member_id.as_deref())?;
-        }
-        if version >= 9 {
             output.put_i32(self.member_epoch);
         }
         output.put_nullable_array("topics", self.topics.as_deref(), version)?;

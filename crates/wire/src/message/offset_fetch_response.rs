@@ -59,7 +59,6 @@ impl Wire for OffsetFetchResponse {
         } else if !self.topics.is_empty() {
             return Err(EncodeError::unsupported("topics"));
         }
-
         if (2..=7).contains(&version) {
             output.put_i16(self.error_code);
         }
@@ -68,7 +67,6 @@ impl Wire for OffsetFetchResponse {
         } else if !self.groups.is_empty() {
             return Err(EncodeError::unsupported("groups"));
         }
-
         output.put_no_tags();
         Ok(())
     }

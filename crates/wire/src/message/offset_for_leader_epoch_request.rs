@@ -8,7 +8,7 @@ use crate::{DecodeError, EncodeError, Input, Output};
 use std::ops::RangeInclusive;
 
 /// OffsetForLeaderEpochRequest, versions 2 to 4.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OffsetForLeaderEpochRequest {
     /// The broker ID of the follower, of -1 if this request is from a consumer.
     ///
@@ -16,6 +16,12 @@ pub struct OffsetForLeaderEpochRequest {
     pub replica_id: i32,
     /// Each topic to get offsets for.
     pub topics: Vec<OffsetForLeaderTopic>,
+}
+
+impl Default for OffsetForLeaderEpochRequest {
+    fn default() -> Self {
+        Self { replica_id: -2, topics: Vec::new() }
+    }
 }
 
 impl Wire for OffsetForLeaderEpochRequest {
@@ -81,7 +87,7 @@ impl Wire for OffsetForLeaderTopic {
 }
 
 /// An element of [`OffsetForLeaderTopic::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct OffsetForLeaderPartition {
     /// The partition index.
     pub partition: i32,
@@ -92,6 +98,12 @@ pub struct OffsetForLeaderPartition {
     pub current_leader_epoch: i32,
     /// The epoch to look up an offset for.
     pub leader_epoch: i32,
+}
+
+impl Default for OffsetForLeaderPartition {
+    fn default() -> Self {
+        Self { partition: 0, current_leader_epoch: -1, leader_epoch: 0 }
+    }
 }
 
 impl Wire for OffsetForLeaderPartition {

@@ -70,7 +70,7 @@ impl Wire for OffsetForLeaderTopicResult {
 }
 
 /// An element of [`OffsetForLeaderTopicResult::partitions`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EpochEndOffset {
     /// The error code 0, or if there was no error.
     pub error_code: i16,
@@ -80,6 +80,12 @@ pub struct EpochEndOffset {
     pub leader_epoch: i32,
     /// The end offset of the epoch.
     pub end_offset: i64,
+}
+
+impl Default for EpochEndOffset {
+    fn default() -> Self {
+        Self { error_code: 0, partition: 0, leader_epoch: -1, end_offset: -1 }
+    }
 }
 
 impl Wire for EpochEndOffset {

@@ -47,14 +47,10 @@ impl Wire for ProduceResponse {
         }
         output.put_tags(|tags| {
             if version >= 10 && !self.node_endpoints.is_empty() {
-                tags.add(0, |output| {
-                    output.put_array("node_endpoints", &self.node_endpoints, version)?;
-                    Ok(())
-                })?;
+                tags.add(0, |output| output.put_array("node_endpoints", &self.node_endpoints, version))?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -109,7 +105,7 @@ impl Wire for TopicProduceResponse {
 }
 
 /// An element of [`TopicProduceResponse::partition_responses`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PartitionProduceResponse {
     /// The partition index.
     pub index: i32,
@@ -140,6 +136,21 @@ pub struct PartitionProduceResponse {
     pub current_leader: LeaderIdAndEpoch,
 }
 
+impl Default for PartitionProduceResponse {
+    fn default() -> Self {
+        Self {
+            index: 0,
+            error_code: 0,
+            base_offset: 0,
+            log_append_time_ms: -1,
+            log_start_offset: -1,
+            record_errors: Vec::new(),
+            error_message: None,
+            current_leader: LeaderIdAndEpoch::default(),
+        }
+    }
+}
+
 impl Wire for PartitionProduceResponse {
     const LEAST: usize = 22;
 
@@ -154,8 +165,6 @@ impl Wire for PartitionProduceResponse {
         }
         if version >= 8 {
             value.record_errors = input.array("record_errors", version)?;
-        }
-        if version >= 8 {
             value.error_message = input.nullable_string("error_message")?;
         }
         input.tags(|input, tag| {
@@ -178,8 +187,6 @@ impl Wire for PartitionProduceResponse {
         }
         if version >= 8 {
             output.put_array("record_errors", &self.record_errors, version)?;
-        }
-        if version >= 8 {
             output.put_nullable_string("error_message", self.error_message.as_deref())?;
         }
         if version < 10 && self.current_leader != LeaderIdAndEpoch::default() {
@@ -187,14 +194,10 @@ impl Wire for PartitionProduceResponse {
         }
         output.put_tags(|tags| {
             if version >= 10 && self.current_leader != LeaderIdAndEpoch::default() {
-                tags.add(0, |output| {
-                    output.put_value("current_leader", &self.current_leader, version)?;
-                    Ok(())
-                })?;
+                tags.add(0, |output| output.put_value("current_leader", &self.current_leader, version))?;
             }
             Ok(())
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -227,12 +230,18 @@ impl Wire for BatchIndexAndErrorMessage {
 }
 
 /// What is in [`PartitionProduceResponse::current_leader`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LeaderIdAndEpoch {
     /// The ID of the current leader or -1 if the leader is unknown.
     pub leader_id: i32,
     /// The latest known leader epoch.
     pub leader_epoch: i32,
+}
+
+impl Default for LeaderIdAndEpoch {
+    fn default() -> Self {
+        Self { leader_id: -1, leader_epoch: -1 }
+    }
 }
 
 impl Wire for LeaderIdAndEpoch {

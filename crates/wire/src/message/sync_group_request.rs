@@ -46,8 +46,6 @@ impl Wire for SyncGroupRequest {
         }
         if version >= 5 {
             value.protocol_type = input.nullable_string("protocol_type")?;
-        }
-        if version >= 5 {
             value.protocol_name = input.nullable_string("protocol_name")?;
         }
         value.assignments = input.array("assignments", version)?;
@@ -64,11 +62,8 @@ impl Wire for SyncGroupRequest {
         } else if self.group_instance_id.is_some() {
             return Err(EncodeError::unsupported("group_instance_id"));
         }
-
         if version >= 5 {
             output.put_nullable_string("protocol_type", self.protocol_type.as_deref())?;
-        }
-        if version >= 5 {
             output.put_nullable_string("protocol_name", self.protocol_name.as_deref())?;
         }
         output.put_array("assignments", &self.assignments, version)?;

@@ -40,8 +40,6 @@ impl Wire for SyncGroupResponse {
         value.error_code = input.i16("error_code")?;
         if version >= 5 {
             value.protocol_type = input.nullable_string("protocol_type")?;
-        }
-        if version >= 5 {
             value.protocol_name = input.nullable_string("protocol_name")?;
         }
         value.assignment = input.bytes("assignment")?;
@@ -56,8 +54,6 @@ impl Wire for SyncGroupResponse {
         output.put_i16(self.error_code);
         if version >= 5 {
             output.put_nullable_string("protocol_type", self.protocol_type.as_deref())?;
-        }
-        if version >= 5 {
             output.put_nullable_string("protocol_name", self.protocol_name.as_deref())?;
         }
         output.put_bytes("assignment", &self.assignment)?;
