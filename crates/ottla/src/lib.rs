@@ -1,1 +1,53 @@
-//! See the workspace's DESIGN.md.
+//! Reads Apache Kafka.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), ottla::Error> {
+//! use ottla::{Reader, Start};
+//!
+//! let mut reader = Reader::builder("localhost:9092").topic("orders").start(Start::Earliest).open()?;
+//! while let Some(message) = reader.next().await? {
+//!     println!("{} {:?}", message.offset(), message.value());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Reader`] is where to begin.
+
+// This is the outermost layer of the library: it gives the machine its time.
+#![allow(clippy::disallowed_methods)]
+
+mod batch;
+mod builder;
+mod connection;
+mod control;
+mod dial;
+mod driver;
+mod error;
+mod events;
+mod frames;
+mod message;
+mod options;
+mod pool;
+#[doc(hidden)]
+pub mod raw;
+mod reader;
+mod shared;
+mod walk;
+
+pub use batch::{Batch, Records};
+pub use builder::Builder;
+pub use control::Control;
+pub use error::{Error, ErrorKind};
+pub use events::Events;
+pub use message::Message;
+#[doc(hidden)]
+pub use options::Options;
+pub use ottla_core::{
+    Address, Buffered, Event, Fault, MissingTopic, OnOutOfRange, Peer, Start, TopicPartition, Until,
+};
+pub use ottla_wire::{
+    code::Code,
+    record::{Header, Headers, Record, RecordError, TimestampType},
+};
+pub use reader::{Reader, Stream};

@@ -1,0 +1,151 @@
+//! A batch: what travels.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ottla_wire::record::{self, BatchHeader, Record, TimestampType};
+
+use crate::error::Error;
+
+/// The part of a batch that messages share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) topic: Arc<str>,
+    pub(crate) partition: i32,
+    pub(crate) header: BatchHeader,
+    /// The records, unpacked.
+    pub(crate) records: Bytes,
+    /// Records before this offset were not asked for.
+    pub(crate) from: i64,
+    /// Nor from this offset on.
+    pub(crate) until: i64,
+    pub(crate) high_watermark: i64,
+}
+
+impl Inner {
+    /// Where the partition stands when all that is wanted of the batch has been handed out.
+    pub(crate) fn end(&self) -> i64 {
+        self.header.next_offset().min(self.until)
+    }
+}
+
+/// The records of one batch of one partition, as the producer put them together.
+///
+/// Walking it costs no allocation and no reference count; it keeps the reply that it came with in memory. A batch
+/// that was handed out never changes.
+///
+/// ```no_run
+/// # async fn example(mut reader: ottla::Reader) -> Result<(), ottla::Error> {
+/// while let Some(batch) = reader.next_batch().await? {
+///     for record in &batch {
+///         let record = record?;
+///         println!("{} {:?}", record.offset, record.value());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Batch {
+    inner: Arc<Inner>,
+    from: i64,
+}
+
+impl Batch {
+    pub(crate) fn new(inner: Arc<Inner>, from: i64) -> Self {
+        let from = from.max(inner.from).max(inner.header.base_offset);
+        Self { inner, from }
+    }
+
+    /// The topic's name.
+    pub fn topic(&self) -> &str {
+        &self.inner.topic
+    }
+
+    /// The partition's number.
+    pub fn partition(&self) -> i32 {
+        self.inner.partition
+    }
+
+    /// The first offset that a record of it may have: that of the batch, or where `next()` left it, or where reading
+    /// began.
+    pub fn base_offset(&self) -> i64 {
+        self.from
+    }
+
+    /// The offset after its last one: where the partition stands when the batch is done with. Compaction may have
+    /// taken the record at the last offset away.
+    pub fn next_offset(&self) -> i64 {
+        self.inner.end()
+    }
+
+    /// The end of the partition when the batch was fetched (the high watermark).
+    pub fn high_watermark(&self) -> i64 {
+        self.inner.high_watermark
+    }
+
+    /// The leader epoch in which it was written (KIP-320).
+    pub fn leader_epoch(&self) -> i32 {
+        self.inner.header.leader_epoch
+    }
+
+    /// Who set the records' times.
+    pub fn timestamp_type(&self) -> TimestampType {
+        self.inner.header.timestamp_type()
+    }
+
+    /// Walks the records.
+    pub fn records(&self) -> Records<'_> {
+        Records {
+            records: record::Records::new(&self.inner.header, &self.inner.records),
+            batch: &self.inner,
+            from: self.from,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.from >= self.inner.end()
+    }
+}
+
+impl<'a> IntoIterator for &'a Batch {
+    type Item = Result<Record<'a>, Error>;
+    type IntoIter = Records<'a>;
+
+    fn into_iter(self) -> Records<'a> {
+        self.records()
+    }
+}
+
+/// Walks the records of a [`Batch`].
+///
+/// An item is an error if the batch is whole (its CRC was checked) but what is inside makes no sense, which no
+/// producer and no broker lets happen; the walk then ends.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    records: record::Records<'a>,
+    batch: &'a Inner,
+    from: i64,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.records.next()? {
+                Ok(record) if record.offset < self.from => {}
+                Ok(record) if record.offset >= self.batch.until => return None,
+                Ok(record) => return Some(Ok(record)),
+                Err(error) => return Some(Err(corrupt(self.batch, &error))),
+            }
+        }
+    }
+}
+
+#[cold]
+fn corrupt(batch: &Inner, error: &record::RecordError) -> Error {
+    let (topic, partition, offset) = (&batch.topic, batch.partition, batch.header.base_offset);
+    Error::record(format!("{topic} partition {partition}: the batch at offset {offset} is damaged: {error}"))
+}

@@ -1,0 +1,296 @@
+//! From a description to a reader; all that is wrong with it comes in one error.
+
+use std::{
+    ops::RangeInclusive,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ottla_core::{Address, Config, Machine, MissingTopic, OnOutOfRange, Start, Subscription, Until};
+
+use crate::{driver, error::Error, options::Options, reader::Reader, shared::Shared};
+
+/// Describes a [`Reader`]; see [`Reader::builder`].
+///
+/// Nothing is checked before [`open`](Self::open), and nothing touches the network there.
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct Builder {
+    bootstrap: String,
+    topics: Vec<String>,
+    partitions: Option<Vec<i32>>,
+    config: Config,
+    options: Options,
+}
+
+impl Builder {
+    pub(crate) fn new(bootstrap: String) -> Self {
+        Self {
+            bootstrap,
+            topics: Vec::new(),
+            partitions: None,
+            config: Config::default(),
+            options: Options::default(),
+        }
+    }
+
+    /// Reads this topic: every partition, also those that are added later, which are read from their beginning.
+    pub fn topic(mut self, topic: impl Into<String>) -> Self {
+        self.topics.push(topic.into());
+        self
+    }
+
+    /// Reads these topics, as [`topic`](Self::topic).
+    pub fn topics(mut self, topics: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.topics.extend(topics.into_iter().map(Into::into));
+        self
+    }
+
+    /// Reads only this partition of the topic; may be called again for more.
+    pub fn partition(self, partition: i32) -> Self {
+        self.partitions([partition])
+    }
+
+    /// Reads only these partitions of the topic.
+    pub fn partitions(mut self, partitions: impl IntoIterator<Item = i32>) -> Self {
+        self.partitions.get_or_insert_default().extend(partitions);
+        self
+    }
+
+    /// Where to begin; [`Start::Earliest`] unless told.
+    pub fn start(mut self, start: Start) -> Self {
+        self.config.start = start;
+        self
+    }
+
+    /// Where to stop; never unless told. Then `next()` returns `None` when every partition is there. A partition
+    /// without a leader, or one that does not exist yet, is waited for; one that failed counts as ended.
+    pub fn until(mut self, until: Until) -> Self {
+        self.config.until = Some(until);
+        self
+    }
+
+    /// What to do about a topic or partition that does not exist; [`MissingTopic::Wait`] unless told.
+    pub fn missing_topic(mut self, missing: MissingTopic) -> Self {
+        self.config.missing_topic = missing;
+        self
+    }
+
+    /// What to do when the log does not hold our offset; [`OnOutOfRange::Nearest`] unless told
+    /// (`auto.offset.reset`, but not where to begin). Told as an event each time.
+    pub fn on_out_of_range(mut self, policy: OnOutOfRange) -> Self {
+        self.config.on_out_of_range = policy;
+        self
+    }
+
+    /// Tells an outage once as an error, after so many failed rounds over all known brokers in a row. Off unless
+    /// told: an outage is waited through, with events.
+    pub fn max_attempts(mut self, rounds: u32) -> Self {
+        self.config.max_attempts = Some(rounds);
+        self
+    }
+
+    /// Names this client to the brokers; "ottla" unless told (`client.id`).
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        let id = id.into();
+        self.config.client_id.clone_from(&id);
+        self.options.client_id = id;
+        self
+    }
+
+    /// How long a broker may hold a fetch that has nothing to return; 10 s (`fetch.max.wait.ms`). Longer costs
+    /// nothing: seeking, resuming and closing do not wait for it.
+    pub fn max_wait(mut self, wait: Duration) -> Self {
+        self.config.max_wait = wait;
+        self
+    }
+
+    /// How many bytes make a broker answer before `max_wait`; 1 (`fetch.min.bytes`). More saves requests and costs
+    /// latency.
+    pub fn min_bytes(mut self, bytes: i32) -> Self {
+        self.config.min_bytes = bytes;
+        self
+    }
+
+    /// The ceiling for one reply, in bytes; 50 MiB (`fetch.max.bytes`). What is asked for adapts below it, beginning at
+    /// 1 MiB. A single batch that is larger comes all the same.
+    pub fn max_bytes(mut self, bytes: i32) -> Self {
+        self.config.max_bytes = bytes;
+        self
+    }
+
+    /// The ceiling for one partition in one reply, in bytes; as much as the reply has unless told
+    /// (`max.partition.fetch.bytes`).
+    pub fn max_partition_bytes(mut self, bytes: i32) -> Self {
+        self.config.max_partition_bytes = Some(bytes);
+        self
+    }
+
+    /// The ceiling for what the reader holds, in bytes; 64 MiB. Messages that the caller keeps count.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.config.budget = bytes;
+        self
+    }
+
+    /// The most that one compressed batch may unpack to, in bytes; 1 GiB.
+    pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_batch_bytes = bytes;
+        self
+    }
+
+    /// The longest frame that is believed, in bytes; 256 MiB.
+    pub fn max_frame_bytes(mut self, bytes: usize) -> Self {
+        self.options.max_frame_bytes = bytes;
+        self
+    }
+
+    /// How long a TCP connection may take; 5 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a broker may be silent when it owes an answer, on top of what it was allowed to wait; 30 s
+    /// (`request.timeout.ms`).
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.config.request_timeout = timeout;
+        self.options.request_timeout = timeout;
+        self
+    }
+
+    /// How often brokers, leaders and partitions are looked up when nothing calls for it; 60 s
+    /// (`metadata.max.age.ms`). New partitions are found so.
+    pub fn metadata_max_age(mut self, age: Duration) -> Self {
+        self.config.metadata_max_age = age;
+        self
+    }
+
+    /// The shortest and the longest pause after failures; 100 ms to 5 s, doubling, with 20 % jitter
+    /// (`retry.backoff.ms`, `retry.backoff.max.ms`).
+    pub fn backoff(mut self, pauses: RangeInclusive<Duration>) -> Self {
+        (self.config.backoff_min, self.config.backoff_max) = pauses.into_inner();
+        self
+    }
+
+    /// Opens the reader. It connects in the background.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the configuration, in one error; or that there is no tokio runtime here.
+    pub fn open(mut self) -> Result<Reader, Error> {
+        let mut faults = Vec::new();
+        self.config.bootstrap = self.addresses(&mut faults);
+        self.config.subscriptions = self.subscriptions(&mut faults);
+        self.check(&mut faults);
+        if !faults.is_empty() {
+            return Err(Error::config(&faults));
+        }
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| Error::runtime())?;
+        self.config.start = self.config.start.resolve(SystemTime::now());
+        self.config.seed = fastrand::u64(..);
+        let shared = Shared::new(Machine::new(Instant::now(), self.config), self.options);
+        let driver = runtime.spawn(driver::run(shared.clone()));
+        Ok(Reader::new(shared, driver))
+    }
+
+    fn addresses(&self, faults: &mut Vec<String>) -> Vec<Address> {
+        let mut addresses = Vec::new();
+        for text in self.bootstrap.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+            match text.parse() {
+                Ok(address) => addresses.push(address),
+                Err(fault) => faults.push(format!("bootstrap: {fault}")),
+            }
+        }
+        if addresses.is_empty() && faults.is_empty() {
+            faults.push("bootstrap: no broker is named".to_owned());
+        }
+        addresses
+    }
+
+    fn subscriptions(&self, faults: &mut Vec<String>) -> Vec<Subscription> {
+        let mut topics: Vec<&String> = self.topics.iter().collect();
+        topics.sort();
+        topics.dedup();
+        if topics.is_empty() {
+            faults.push("no topic is named".to_owned());
+        }
+        faults.extend(topics.iter().filter_map(|topic| topic_fault(topic)));
+        let partitions = self.partitions.clone().map(|mut partitions| {
+            partitions.sort_unstable();
+            partitions.dedup();
+            partitions
+        });
+        match &partitions {
+            Some(_) if topics.len() > 1 => {
+                faults.push(format!("partitions are named, but {} topics", topics.len()));
+            }
+            Some(none) if none.is_empty() => faults.push("the list of partitions is empty".to_owned()),
+            Some(some) if some[0] < 0 => faults.push(format!("partition {} is negative", some[0])),
+            _ => {}
+        }
+        let subscription = |topic: &&String| Subscription {
+            topic: Arc::from(topic.as_str()),
+            partitions: partitions.clone(),
+        };
+        topics.iter().map(subscription).collect()
+    }
+
+    fn check(&self, faults: &mut Vec<String>) {
+        let (config, options) = (&self.config, &self.options);
+        let mut wrong = |is_wrong: bool, fault: String| {
+            if is_wrong {
+                faults.push(fault);
+            }
+        };
+        if let Start::Offset(offset) = config.start {
+            wrong(offset < 0, format!("start offset {offset} is negative"));
+        }
+        if let Some(Until::Offset(offset)) = config.until {
+            wrong(offset < 0, format!("until offset {offset} is negative"));
+        }
+        let (min, max) = (config.min_bytes, config.max_bytes);
+        wrong(min < 0, format!("min_bytes {min} is negative"));
+        wrong(max < 1, format!("max_bytes {max} is not positive"));
+        wrong(min > max && max >= 1, format!("min_bytes {min} is more than max_bytes {max}"));
+        if let Some(bytes) = config.max_partition_bytes {
+            wrong(bytes < 1, format!("max_partition_bytes {bytes} is not positive"));
+        }
+        let budget = config.budget;
+        wrong(budget < 1 << 20, format!("budget {budget} is less than 1 MiB"));
+        wrong(
+            options.max_frame_bytes < 1 << 10,
+            format!("max_frame_bytes {} is less than 1 KiB", options.max_frame_bytes),
+        );
+        wrong(
+            options.max_batch_bytes < 1 << 10,
+            format!("max_batch_bytes {} is less than 1 KiB", options.max_batch_bytes),
+        );
+        wrong(config.max_attempts == Some(0), "max_attempts 0: leave it out to wait for ever".to_owned());
+        for (name, value) in [
+            ("request_timeout", config.request_timeout),
+            ("connect_timeout", options.connect_timeout),
+            ("metadata_max_age", config.metadata_max_age),
+            ("backoff", config.backoff_min),
+        ] {
+            wrong(value.is_zero(), format!("{name} is zero"));
+        }
+        let longest = Duration::from_millis(i32::MAX as u64);
+        wrong(config.max_wait > longest, format!("max_wait {:?} is more than {longest:?}", config.max_wait));
+        let (min, max) = (config.backoff_min, config.backoff_max);
+        wrong(min > max, format!("backoff: the shortest pause {min:?} is longer than the longest {max:?}"));
+    }
+}
+
+/// What Kafka would refuse about a topic's name.
+fn topic_fault(topic: &str) -> Option<String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match topic {
+        "" => Some("a topic's name is empty".to_owned()),
+        "." | ".." => Some(format!("topic {topic:?} is no name")),
+        long if long.len() > 249 => Some(format!("topic {long:?} has more than 249 characters")),
+        name if !name.chars().all(legal) => {
+            Some(format!("topic {name:?} has characters other than letters, digits, '.', '_' and '-'"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! From an address to a connection on which both ends know each other's versions. Linear, so ordinary async code.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use ottla_core::{Address, Ledger};
+use ottla_wire::{
+    api::ApiVersions,
+    code::Code,
+    frame,
+    message::{ApiVersionsRequest, ApiVersionsResponse, Message},
+};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::{frames::Frames, options::Options, pool::Pool};
+
+/// A connection that may be asked.
+pub(crate) struct Dialled {
+    pub(crate) socket: TcpStream,
+    pub(crate) frames: Frames,
+    pub(crate) versions: ApiVersions,
+}
+
+/// Connects and exchanges versions.
+///
+/// # Errors
+///
+/// What happened, as a sentence without its subject.
+pub(crate) async fn dial(address: &Address, options: &Options) -> Result<Dialled, String> {
+    let connect = TcpStream::connect((address.host.as_str(), address.port));
+    let socket = within(options.connect_timeout, "connecting", async {
+        connect.await.map_err(|error| format!("cannot connect: {error}"))
+    })
+    .await?;
+    let _ = socket.set_nodelay(true); // only speed hangs on it
+    within(options.handshake_timeout, "exchanging versions", greet(socket, options)).await
+}
+
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(result) => result,
+        Err(_) => Err(format!("{what} took more than {limit:?}")),
+    }
+}
+
+/// Asks in the newest version we have; a broker that does not know it answers in the oldest, with its range.
+async fn greet(mut socket: TcpStream, options: &Options) -> Result<Dialled, String> {
+    let mut frames = Frames::new();
+    let mut version = *ApiVersionsRequest::VERSIONS.end();
+    loop {
+        let response = ask_versions(&mut socket, &mut frames, version, options).await?;
+        let code = Code(response.error_code);
+        if code == Code::NONE {
+            return Ok(Dialled { socket, frames, versions: ApiVersions::new(&response) });
+        }
+        let lower = ApiVersions::new(&response).pick::<ApiVersionsRequest>().unwrap_or(0);
+        if code != Code::UNSUPPORTED_VERSION || lower >= version {
+            return Err(format!("the broker refused to say its versions: {code}"));
+        }
+        version = lower;
+    }
+}
+
+async fn ask_versions(
+    socket: &mut TcpStream,
+    frames: &mut Frames,
+    version: i16,
+    options: &Options,
+) -> Result<ApiVersionsResponse, String> {
+    let request = ApiVersionsRequest {
+        client_software_name: "ottla".to_owned(),
+        client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..ApiVersionsRequest::default()
+    };
+    let bytes = frame::encode_request(&request, version, 0, &options.client_id).map_err(|e| e.to_string())?;
+    socket.write_all(&bytes).await.map_err(|error| format!("writing failed: {error}"))?;
+    let pool = Arc::new(Pool::new(Arc::new(Ledger::default()), 0));
+    let (frame, _) = frames.next(socket, &pool, options.max_frame_bytes, None).await.map_err(stranger)?;
+    // Behind the correlation id stands the error code, in every version.
+    let refused = frame.get(4..6).is_some_and(|code| code == Code::UNSUPPORTED_VERSION.0.to_be_bytes());
+    let version = if refused { 0 } else { version };
+    match frame::decode_response::<ApiVersionsRequest>(frame, version) {
+        Ok((_, response)) => Ok(response),
+        Err(error) => Err(format!("what answers is no Kafka broker: {error}")),
+    }
+}
+
+/// Before the first answer, nothing says that a Kafka broker without TLS is at the other end.
+fn stranger(reason: String) -> String {
+    format!("{reason}, before it said its versions (is it a Kafka broker, and without TLS?)")
+}

@@ -1,0 +1,43 @@
+//! The task that makes connections and keeps time for the machine.
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::{task::JoinSet, time::sleep_until};
+
+use crate::{connection, shared::Shared};
+
+/// Runs until the reader is closed or dropped. Connections end with it.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let _end = End(&shared);
+    let mut connections = JoinSet::new();
+    loop {
+        let turn = shared.turn();
+        if turn.closed {
+            return;
+        }
+        for dial in turn.dials {
+            connections.spawn(connection::run(shared.clone(), dial));
+        }
+        tokio::select! {
+            () = shared.driver.notified() => {}
+            () = until(turn.deadline) => {}
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Should the runtime end before the reader, the reader learns of it instead of waiting for ever.
+struct End<'a>(&'a Shared);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

@@ -1,0 +1,147 @@
+//! One error, with questions.
+
+use ottla_core::{Fault, NotRead, TopicPartition};
+use ottla_wire::code::Code;
+
+/// What went wrong, and who must act.
+///
+/// Whatever helps when tried again is tried again inside and told as an [`Event`](crate::Event); what comes out
+/// here needs somebody.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug, Clone, thiserror::Error)]
+enum Inner {
+    #[error("{0}")]
+    Config(String),
+    #[error("no tokio runtime here: open a reader inside one")]
+    Runtime,
+    #[error("the reader is closed")]
+    Closed,
+    #[error(transparent)]
+    NotRead(NotRead),
+    #[error(transparent)]
+    Fault(Fault),
+    #[error("{0}")]
+    Connection(String),
+    #[error("{0}")]
+    Record(String),
+}
+
+/// Who must act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The configuration: it names everything that is wrong with it.
+    Config,
+    /// The caller: a reader was opened outside of a tokio runtime.
+    Runtime,
+    /// Nobody: the reader was closed.
+    Closed,
+    /// The caller: the partition is not among those that are read.
+    NotRead,
+    /// The topic or partition does not exist.
+    Missing,
+    /// The broker refused for good: authorization, an invalid name, a code that is not retried.
+    Refused,
+    /// The offset is not in the log any more, or not yet, and the policy is to fail.
+    OutOfRange,
+    /// The broker sent records that cannot be right.
+    Corrupt,
+    /// No broker could be reached; reading goes on by itself when one can.
+    Unreachable,
+}
+
+impl Error {
+    /// Who must act.
+    pub fn kind(&self) -> ErrorKind {
+        match &*self.0 {
+            Inner::Config(_) => ErrorKind::Config,
+            Inner::Runtime => ErrorKind::Runtime,
+            Inner::Closed => ErrorKind::Closed,
+            Inner::NotRead(_) => ErrorKind::NotRead,
+            Inner::Connection(_) => ErrorKind::Unreachable,
+            Inner::Record(_) => ErrorKind::Corrupt,
+            Inner::Fault(fault) => fault_kind(fault),
+        }
+    }
+
+    /// The broker's error code, where there is one.
+    pub fn code(&self) -> Option<Code> {
+        self.fault().and_then(Fault::code)
+    }
+
+    /// The partition concerned, where there is one. Only that partition stands still; a seek revives it.
+    pub fn partition(&self) -> Option<&TopicPartition> {
+        match &*self.0 {
+            Inner::NotRead(NotRead(at)) => Some(at),
+            Inner::Fault(fault) => fault.partition(),
+            _ => None,
+        }
+    }
+
+    /// The offset concerned, where there is one.
+    pub fn offset(&self) -> Option<i64> {
+        self.fault().and_then(Fault::offset)
+    }
+
+    /// Whether calling again can help without anybody changing anything.
+    pub fn is_retriable(&self) -> bool {
+        self.kind() == ErrorKind::Unreachable
+    }
+
+    /// Whether the reader was closed.
+    pub fn is_closed(&self) -> bool {
+        matches!(*self.0, Inner::Closed)
+    }
+
+    fn fault(&self) -> Option<&Fault> {
+        match &*self.0 {
+            Inner::Fault(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn config(faults: &[String]) -> Self {
+        Self(Box::new(Inner::Config(format!("bad configuration: {}", faults.join("; ")))))
+    }
+
+    pub(crate) fn runtime() -> Self {
+        Self(Box::new(Inner::Runtime))
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self(Box::new(Inner::Closed))
+    }
+
+    pub(crate) fn connection(what: impl std::fmt::Display) -> Self {
+        Self(Box::new(Inner::Connection(what.to_string())))
+    }
+
+    pub(crate) fn record(what: impl std::fmt::Display) -> Self {
+        Self(Box::new(Inner::Record(what.to_string())))
+    }
+}
+
+fn fault_kind(fault: &Fault) -> ErrorKind {
+    match fault {
+        Fault::TopicMissing { .. } | Fault::PartitionMissing { .. } => ErrorKind::Missing,
+        Fault::OutOfRange { .. } | Fault::Truncated { .. } | Fault::Recreated { .. } => ErrorKind::OutOfRange,
+        Fault::Corrupt { .. } => ErrorKind::Corrupt,
+        Fault::Unreachable { .. } => ErrorKind::Unreachable,
+        _ => ErrorKind::Refused,
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self(Box::new(Inner::Fault(fault)))
+    }
+}
+
+impl From<NotRead> for Error {
+    fn from(not_read: NotRead) -> Self {
+        Self(Box::new(Inner::NotRead(not_read)))
+    }
+}

@@ -1,0 +1,229 @@
+//! The reader.
+
+use std::{
+    future::poll_fn,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use ottla_core::{Take, TurnState};
+use tokio::task::JoinHandle;
+
+use crate::{
+    batch::Batch,
+    builder::Builder,
+    control::Control,
+    error::Error,
+    events::Events,
+    message::Message,
+    shared::Shared,
+    walk::{Damage, Step, Unpacker, Walk},
+};
+
+/// Reads partitions that are named by the user; what a [`Reader`] is unless its type says otherwise.
+#[derive(Debug)]
+pub enum Partitions {}
+
+/// Reads Kafka: one partition, a topic, or several.
+///
+/// Offsets of a partition come strictly increasing, and only those are skipped that the log does not hold (compacted
+/// away, or control records). The order among partitions is that of arrival.
+///
+/// Dropping it ends its tasks and connections without blocking; [`close`](Self::close) also waits for that.
+pub struct Reader<K = Partitions> {
+    shared: Arc<Shared>,
+    unpacker: Unpacker,
+    walk: Option<Walk>,
+    /// What was begun of partitions that have been paused since.
+    aside: Vec<Walk>,
+    driver: Option<JoinHandle<()>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> std::fmt::Debug for Reader<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("closed", &self.shared.is_closed()).finish_non_exhaustive()
+    }
+}
+
+/// How long [`Reader::close`] waits for its tasks to end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Reader {
+    /// Describes a reader of the cluster at `bootstrap`: one or more `host:port`, separated by commas
+    /// (`bootstrap.servers`).
+    pub fn builder(bootstrap: impl Into<String>) -> Builder {
+        Builder::new(bootstrap.into())
+    }
+}
+
+impl<K> Reader<K> {
+    pub(crate) fn new(shared: Arc<Shared>, driver: JoinHandle<()>) -> Self {
+        let unpacker = Unpacker::new(shared.pool.clone(), shared.options.max_batch_bytes);
+        Self { shared, unpacker, walk: None, aside: Vec::new(), driver: Some(driver), kind: PhantomData }
+    }
+
+    /// The next message; `None` when the end that was asked for with [`until`](Builder::until) is reached.
+    ///
+    /// # Errors
+    ///
+    /// - A fault of one partition ([`Error::partition`]): told once, then the partition stands still until a seek,
+    ///   and the others go on.
+    /// - A fault of the whole reader: told every time.
+    /// - An outage, if [`max_attempts`](Builder::max_attempts) is set: told once, and reading goes on by itself.
+    /// - [`Error::is_closed`] after close.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing and repeats nothing.
+    #[inline]
+    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The rest of the batch that [`next`](Self::next) began, or the next batch; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`next`](Self::next).
+    pub async fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        poll_fn(|context| self.poll_next_batch(context)).await
+    }
+
+    /// The messages as a stream. It ends where [`next`](Self::next) returns `None`, and after close; faults are items.
+    pub fn stream(&mut self) -> Stream<'_, K> {
+        Stream { reader: self }
+    }
+
+    /// A handle for other tasks.
+    pub fn control(&self) -> Control {
+        Control::new(self.shared.clone())
+    }
+
+    /// What happens in the reader. The first call gets everything since it was opened, later ones what comes.
+    pub fn events(&self) -> Events {
+        self.shared.bell.listen()
+    }
+
+    /// Closes the reader and waits until its tasks and connections have ended, for 5 s at most.
+    ///
+    /// # Errors
+    ///
+    /// The reader's tasks did not end in time, which is a mistake of ours or a runtime that does not run.
+    ///
+    /// # Cancel safety
+    ///
+    /// The reader is closed in any case.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.shared.close();
+        let Some(driver) = self.driver.take() else { return Ok(()) };
+        match tokio::time::timeout(CLOSE_TIMEOUT, driver).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::connection("the reader's tasks did not end within 5 s")),
+        }
+    }
+
+    #[inline]
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Message>, Error>> {
+        loop {
+            if let Some(walk) = &mut self.walk {
+                match walk.step(&mut self.unpacker) {
+                    Ok(Step::Message(message)) => return Poll::Ready(Ok(Some(message))),
+                    Ok(Step::Finished | Step::Halted) => {}
+                    Err(damage) => match self.reject(&damage) {
+                        Some(error) => return Poll::Ready(Err(error)),
+                        None => continue,
+                    },
+                }
+            }
+            if !ready!(self.poll_walk(context))? {
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+
+    fn poll_next_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Batch>, Error>> {
+        loop {
+            if let Some(walk) = &mut self.walk {
+                match walk.step_batch(&mut self.unpacker) {
+                    Ok(Some(batch)) => return Poll::Ready(Ok(Some(batch))),
+                    Ok(None) => {}
+                    Err(damage) => match self.reject(&damage) {
+                        Some(error) => return Poll::Ready(Err(error)),
+                        None => continue,
+                    },
+                }
+            }
+            if !ready!(self.poll_walk(context))? {
+                return Poll::Ready(Ok(None));
+            }
+        }
+    }
+
+    /// Finds the next part to walk; false at the end.
+    fn poll_walk(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        self.put_aside();
+        if let Some(place) = self.aside.iter().position(|walk| walk.state() == TurnState::Live) {
+            self.walk = Some(self.aside.swap_remove(place));
+            return Poll::Ready(Ok(true));
+        }
+        match self.shared.take(context.waker()) {
+            None => Poll::Ready(Err(Error::closed())),
+            Some(Take::Part(part)) => {
+                self.walk = Some(Walk::new(part));
+                Poll::Ready(Ok(true))
+            }
+            Some(Take::Fault(fault)) => Poll::Ready(Err(fault.into())),
+            Some(Take::Ended) => Poll::Ready(Ok(false)),
+            Some(Take::Waiting) => Poll::Pending,
+        }
+    }
+
+    /// Lets go of what was walked; what is left of a paused partition is kept for when it is resumed.
+    fn put_aside(&mut self) {
+        self.aside.retain(|walk| walk.state() != TurnState::Over);
+        if let Some(walk) = self.walk.take()
+            && walk.state() == TurnState::Paused
+        {
+            self.aside.push(walk);
+        }
+    }
+
+    #[cold]
+    fn reject(&mut self, damage: &Damage) -> Option<Error> {
+        let walk = self.walk.take()?;
+        let reason = damage.error.to_string();
+        let fault = self.shared.update(|machine, _| machine.reject(&walk.part, &damage.header, reason));
+        fault.map(Error::from)
+    }
+}
+
+impl<K> Drop for Reader<K> {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// The messages of a [`Reader`] as a stream.
+#[derive(Debug)]
+pub struct Stream<'a, K = Partitions> {
+    reader: &'a mut Reader<K>,
+}
+
+impl<K> futures_core::Stream for Stream<'_, K> {
+    type Item = Result<Message, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match ready!(self.reader.poll_next(context)) {
+            Err(error) if error.is_closed() => Poll::Ready(None),
+            result => Poll::Ready(result.transpose()),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Walks what was fetched: opens one batch after another, and steps from record to record.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ottla_core::{Lease, Outlined, Part, TurnState};
+use ottla_wire::record::{BatchHeader, Codec, Decoder, RecordError, Span};
+
+use crate::{
+    batch::{Batch, Inner},
+    message::Message,
+    pool::Pool,
+};
+
+/// A part on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    pub(crate) part: Part,
+    /// The next batch to open.
+    next: usize,
+    open: Option<Open>,
+}
+
+/// The batch that is being walked.
+#[derive(Debug)]
+struct Open {
+    batch: Arc<Inner>,
+    at: usize,
+    left: i32,
+    /// The lowest offset delta that the next record may have.
+    floor: i32,
+    /// Keeps an unpacked batch on our side of the ledger.
+    _lease: Option<Lease>,
+}
+
+/// What unpacks batches, and what it may use up.
+#[derive(Debug)]
+pub(crate) struct Unpacker {
+    decoder: Decoder,
+    pool: Arc<Pool>,
+    limit: usize,
+}
+
+/// A batch that cannot be right.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    pub(crate) header: BatchHeader,
+    pub(crate) error: RecordError,
+}
+
+/// What a step came to.
+pub(crate) enum Step {
+    Message(Message),
+    /// Nothing is left of the part.
+    Finished,
+    /// The turn is paused or over: hand out nothing more of it now.
+    Halted,
+}
+
+impl Walk {
+    pub(crate) fn new(part: Part) -> Self {
+        Self { part, next: 0, open: None }
+    }
+
+    pub(crate) fn state(&self) -> TurnState {
+        self.part.turn.state()
+    }
+
+    /// The next record.
+    #[inline]
+    pub(crate) fn step(&mut self, unpacker: &mut Unpacker) -> Result<Step, Box<Damage>> {
+        loop {
+            if !self.part.turn.is_live() {
+                return Ok(Step::Halted);
+            }
+            if let Some(open) = &mut self.open {
+                if let Some(message) = open.step()? {
+                    self.part.turn.advance(message.offset() + 1);
+                    return Ok(Step::Message(message));
+                }
+                let end = open.batch.end();
+                self.part.turn.advance(end);
+                self.open = None;
+            }
+            if !self.open_next(unpacker)? {
+                self.part.turn.advance(self.part.next.min(self.part.until));
+                return Ok(Step::Finished);
+            }
+        }
+    }
+
+    /// What is left of the batch that is being walked, or the next one.
+    pub(crate) fn step_batch(&mut self, unpacker: &mut Unpacker) -> Result<Option<Batch>, Box<Damage>> {
+        while self.part.turn.is_live() {
+            if let Some(open) = self.open.take() {
+                let from = open.batch.header.base_offset + i64::from(open.floor);
+                self.part.turn.advance(open.batch.end());
+                let batch = Batch::new(open.batch, from);
+                if open.left > 0 && !batch.is_empty() {
+                    return Ok(Some(batch));
+                }
+            } else if !self.open_next(unpacker)? {
+                self.part.turn.advance(self.part.next.min(self.part.until));
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    fn open_next(&mut self, unpacker: &mut Unpacker) -> Result<bool, Box<Damage>> {
+        let Some(outlined) = self.part.batches.get(self.next) else { return Ok(false) };
+        if outlined.header.base_offset >= self.part.until {
+            return Ok(false); // all that follows lies beyond the end that was asked for
+        }
+        self.next += 1;
+        let (records, lease) = unpacker
+            .unpack(&self.part.records, outlined)
+            .map_err(|error| Box::new(Damage { header: outlined.header, error }))?;
+        let batch = Inner {
+            topic: self.part.topic.clone(),
+            partition: self.part.partition,
+            header: outlined.header,
+            records,
+            from: self.part.from,
+            until: self.part.until,
+            high_watermark: self.part.high_watermark,
+        };
+        let left = batch.header.count;
+        self.open = Some(Open { batch: Arc::new(batch), at: 0, left, floor: 0, _lease: lease });
+        Ok(true)
+    }
+}
+
+impl Open {
+    #[inline]
+    fn step(&mut self) -> Result<Option<Message>, Box<Damage>> {
+        while self.left > 0 {
+            let span = match Span::parse(&self.batch.records, self.at) {
+                Ok(span) => span,
+                Err(error) => return Err(self.damage(error)),
+            };
+            let delta = span.offset_delta();
+            if delta < self.floor || delta > self.batch.header.last_offset_delta {
+                return Err(self.misplaced(delta));
+            }
+            self.left -= 1;
+            self.at = span.next();
+            self.floor = delta.saturating_add(1);
+            let offset = self.batch.header.base_offset + i64::from(delta);
+            if offset >= self.batch.until {
+                self.left = 0;
+                return Ok(None);
+            }
+            if offset >= self.batch.from {
+                return Ok(Some(Message::new(self.batch.clone(), span)));
+            }
+        }
+        match self.at == self.batch.records.len() || self.at == 0 || self.batch.end() == self.batch.until {
+            true => Ok(None),
+            false => {
+                let left = self.batch.records.len() - self.at;
+                Err(self.damage(RecordError::Leftover { what: "the records", at: self.at, left }))
+            }
+        }
+    }
+
+    #[cold]
+    fn misplaced(&self, found: i32) -> Box<Damage> {
+        let wanted = self.floor..=self.batch.header.last_offset_delta;
+        self.damage(RecordError::Offset { at: self.at, found, wanted })
+    }
+
+    #[cold]
+    fn damage(&self, error: RecordError) -> Box<Damage> {
+        Box::new(Damage { header: self.batch.header, error })
+    }
+}
+
+impl Unpacker {
+    pub(crate) fn new(pool: Arc<Pool>, limit: usize) -> Self {
+        Self { decoder: Decoder::new(), pool, limit }
+    }
+
+    /// Checks a batch and unpacks its records; those of an uncompressed one stay where they are.
+    fn unpack(
+        &mut self,
+        records: &Bytes,
+        outlined: &Outlined,
+    ) -> Result<(Bytes, Option<Lease>), RecordError> {
+        let header = &outlined.header;
+        let batch = &records[outlined.range.clone()];
+        header.check_crc(batch)?;
+        let packed = outlined.range.start + BatchHeader::SIZE..outlined.range.end;
+        let codec = header.codec()?;
+        if codec == Codec::None {
+            return Ok((records.slice(packed), None));
+        }
+        let mut buffer = self.pool.take(packed.len() * 4);
+        self.decoder.decode(codec, &records[packed], self.limit, &mut buffer)?;
+        let (unpacked, account) = self.pool.share(buffer);
+        let lease = account.lease();
+        Ok((unpacked, Some(lease)))
+    }
+}
