@@ -1,7 +1,7 @@
 //! Reads whole topics with `ottla` and with Kafka's own Java client, and lets nothing differ: counts, offsets,
 //! lengths and contents.
 
-use crate::dataset::{Content, LETTERS, Topic};
+use crate::dataset::{Content, LETTERS, Size, Topic};
 use crate::failure::{During, Result, fail};
 use crate::kafka::tools::Tools;
 use crate::measure;
@@ -33,16 +33,30 @@ struct Seen {
     last_offset: i64,
 }
 
-/// Checks one topic into which `expected` records were produced.
-pub(crate) fn check(ottla: &Path, tools: &Tools, topic: Topic, expected: u64) -> Result<()> {
+/// Checks topics that were filled to `size`.
+pub(crate) fn check(ottla: &Path, tools: &Tools, topics: &[Topic], size: Size) -> Result<()> {
+    let ends = tools.end_offsets()?;
+    let none = BTreeMap::new();
+    topics.iter().try_for_each(|topic| {
+        check_one(ottla, tools, *topic, ends.get(topic.name).unwrap_or(&none), size.of(*topic))
+    })
+}
+
+/// Checks one topic into which `expected` records were produced, so that its partitions end at `ends`.
+fn check_one(
+    ottla: &Path,
+    tools: &Tools,
+    topic: Topic,
+    ends: &BTreeMap<i32, u64>,
+    expected: u64,
+) -> Result<()> {
     let start = Instant::now();
     let truth = read_by_java(tools, topic, expected)?;
-    let ends = tools.end_offsets()?.remove(topic.name).unwrap_or_default();
-    truth.matches_ends(&ends, expected).during(|| format!("{}, read by Java", topic.name))?;
+    truth.matches_ends(ends, expected).during(|| format!("{}, read by Java", topic.name))?;
     truth.matches_lengths(topic, expected).during(|| format!("{}, read by Java", topic.name))?;
 
     let ours = read_by_ottla(ottla, tools, topic)?;
-    ours.matches_ends(&ends, expected).during(|| format!("{}, ottla read", topic.name))?;
+    ours.matches_ends(ends, expected).during(|| format!("{}, ottla read", topic.name))?;
     ours.matches_java(&truth).during(|| format!("{}, ottla read", topic.name))?;
     for api in ["batch", "message"] {
         bench_agrees(ottla, tools, topic, api, &truth).during(|| format!("{}, ottla bench", topic.name))?;

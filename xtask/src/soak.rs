@@ -35,7 +35,7 @@ fn read_back() -> Result<()> {
     let ottla = release_ottla()?;
     let kafka = Kafka::start("soak", &Settings::default())?;
     dataset::fill(&kafka.tools(), kafka.dir(), &TOPICS, Size::FULL)?;
-    TOPICS.iter().try_for_each(|topic| readback::check(&ottla, &kafka.tools(), *topic, Size::FULL.of(*topic)))
+    readback::check(&ottla, &kafka.tools(), &TOPICS, Size::FULL)
 }
 
 fn deny() -> Result<()> {

@@ -107,9 +107,7 @@ fn with_topics(broker: &mut Option<Kafka>) -> Result<&Kafka> {
 
 fn read_back(kafka: &Kafka) -> Result<()> {
     let ottla = release_ottla()?;
-    TOPICS
-        .iter()
-        .try_for_each(|topic| readback::check(&ottla, &kafka.tools(), *topic, Size::SHORT.of(*topic)))
+    readback::check(&ottla, &kafka.tools(), &TOPICS, Size::SHORT)
 }
 
 fn tests_on(kafka: &Kafka) -> Result<()> {

@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// How long a broker may take until it answers; on a busy machine with two cores it is some 5 s.
-const START_LIMIT: Duration = Duration::from_secs(90);
+const START_LIMIT: Duration = Duration::from_secs(120);
 /// How long a broker may take to shut down before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
