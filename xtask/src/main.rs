@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod dataset;
 mod failure;
+mod generate;
 mod kafka;
 mod measure;
 mod readback;
@@ -43,6 +44,9 @@ usage: cargo xtask COMMAND [OPTIONS]
                 stop  --dir DIR [--kill]      start --dir DIR      with the same port and data
                 freeze --dir DIR              thaw  --dir DIR      alive, but silent
                 tool  CLASS ARGS...           a Java tool of Kafka: TopicCommand, GetOffsetShell, ...
+  generate    the protocol's messages in Rust, from the schemas in the jar of Kafka's clients
+                --check             only say whether what is committed is what would be written
+                --jar PATH          that jar, instead of the one that Maven gets
 ";
 
 fn main() -> ExitCode {
@@ -62,6 +66,7 @@ fn run(mut args: Args) -> Result<()> {
         Some("soak") => soak::run(args),
         Some("bench") => bench::run(args),
         Some("kafka") => kafka::command::run(args),
+        Some("generate") => generate::run(args),
         None | Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())

@@ -255,7 +255,10 @@ mod tests {
             let code = Code(number);
             assert_eq!(code.name(), format!("UNKNOWN({number})"));
             assert!(code.is_error() && !code.is_retriable());
-            assert_eq!(code.to_string(), format!("UNKNOWN({number}) ({number}): an error that Kafka 4.4 does not have"));
+            assert_eq!(
+                code.to_string(),
+                format!("UNKNOWN({number}) ({number}): an error that Kafka 4.4 does not have")
+            );
         }
     }
 }

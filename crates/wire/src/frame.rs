@@ -164,8 +164,8 @@ fn flexible_response_header<R: Request>(version: i16) -> bool {
 
 /// The version of the reply. In every version the reply to ApiVersions begins with its code.
 fn answered_in<R: Request>(input: &Input, version: i16) -> i16 {
-    let asked_too_high = R::KEY == ApiKey::ApiVersions
-        && input.clone().i16("error_code") == Ok(Code::UNSUPPORTED_VERSION.0);
+    let asked_too_high =
+        R::KEY == ApiKey::ApiVersions && input.clone().i16("error_code") == Ok(Code::UNSUPPORTED_VERSION.0);
     if asked_too_high { 0 } else { version }
 }
 

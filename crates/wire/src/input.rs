@@ -243,7 +243,11 @@ impl Input {
         signed_length(field, start, wanted, length)
     }
 
-    fn array_of<const N: usize>(&mut self, field: &str, wanted: &'static str) -> Result<[u8; N], DecodeError> {
+    fn array_of<const N: usize>(
+        &mut self,
+        field: &str,
+        wanted: &'static str,
+    ) -> Result<[u8; N], DecodeError> {
         match self.frame[self.position..self.end].first_chunk() {
             Some(bytes) => {
                 self.position += N;

@@ -79,7 +79,8 @@ impl Output {
         if self.flexible {
             return self.put_bytes(field, value.as_bytes());
         }
-        let length = i16::try_from(value.len()).map_err(|_| too_long(field, value.len(), i16::MAX as usize))?;
+        let length =
+            i16::try_from(value.len()).map_err(|_| too_long(field, value.len(), i16::MAX as usize))?;
         self.put_i16(length);
         self.put(value.as_bytes());
         Ok(())
@@ -210,14 +211,22 @@ impl Output {
     }
 
     fn put_null(&mut self) -> Result<(), EncodeError> {
-        if self.flexible { self.put_varint(0) } else { self.put_i32(-1) }
+        if self.flexible {
+            self.put_varint(0)
+        } else {
+            self.put_i32(-1)
+        }
         Ok(())
     }
 
     /// The length before bytes or an array.
     fn put_length(&mut self, field: &str, length: usize) -> Result<(), EncodeError> {
         let said = i32::try_from(length).map_err(|_| too_long(field, length, i32::MAX as usize))?;
-        if self.flexible { self.put_varint(said as u32 + 1) } else { self.put_i32(said) }
+        if self.flexible {
+            self.put_varint(said as u32 + 1)
+        } else {
+            self.put_i32(said)
+        }
         Ok(())
     }
 }

@@ -3,22 +3,26 @@
 //! The schemas lie in the jar of Kafka's clients. What is generated is committed, so that building needs neither Java
 //! nor the network; `--check` says whether what is committed is what would be generated.
 
+mod field;
 mod index;
+mod random;
 mod rust;
 mod schema;
 mod schemas;
+mod steps;
 mod versions;
 
 use crate::args::Args;
 use crate::failure::{During, Result, fail};
 use crate::workspace;
 use schema::Message;
+use schemas::Schemas;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::fs;
 
-/// The Kafka whose protocol we speak.
+/// The Kafka whose protocol is spoken.
 const KAFKA: &str = "4.4.0";
 
 /// What a reader, its embedded broker and its tests ask.
@@ -57,6 +61,9 @@ const DATA: [&str; 2] = ["ConsumerProtocolSubscription", "ConsumerProtocolAssign
 
 const MESSAGES: &str = "crates/wire/src/message";
 
+/// For the tests: how to make up any message.
+const RANDOM: &str = "crates/wire/tests/messages/random.rs";
+
 /// The files to write, by their path from the root.
 type Files = BTreeMap<PathBuf, String>;
 
@@ -64,12 +71,12 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     let jar = args.value("--jar")?;
     let check = args.flag("--check");
     args.finish()?;
-    let schemas = schemas::unpacked(jar.map(PathBuf::from), KAFKA)?;
+    let schemas = Schemas::of_jar(jar.map(PathBuf::from), KAFKA)?;
     let files = formatted(files(&messages(&schemas)?))?;
     if check { compare(&files) } else { write(&files) }
 }
 
-fn messages(schemas: &Path) -> Result<Vec<Message>> {
+fn messages(schemas: &Schemas) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     for api in APIS {
         let request = message(schemas, &format!("{api}Request"), None)?;
@@ -83,14 +90,13 @@ fn messages(schemas: &Path) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-fn message(schemas: &Path, name: &str, request: Option<&Message>) -> Result<Message> {
-    let path = schemas.join(format!("{name}.json"));
-    let text = fs::read_to_string(&path).during(|| format!("reading {}", path.display()))?;
-    Message::parse(&text, request.map(|request| request.versions))
+fn message(schemas: &Schemas, name: &str, request: Option<&Message>) -> Result<Message> {
+    Message::parse(schemas.get(name)?, request.map(|request| request.versions))
 }
 
 fn files(messages: &[Message]) -> Files {
     let mut files = Files::new();
+    files.insert(RANDOM.into(), headed(&random::module(messages)));
     let mut add = |name: &str, code: String| files.insert(Path::new(MESSAGES).join(name), headed(&code));
     for message in messages {
         add(&format!("{}.rs", schema::module_of(&message.name)), rust::module(message));

@@ -102,7 +102,14 @@ impl Message {
     }
 
     /// Adds a struct and those inside it. `schema` is where its fields stand.
-    fn add(&mut self, name: &str, about: String, versions: Versions, schema: &Value, root: &Value) -> Result<()> {
+    fn add(
+        &mut self,
+        name: &str,
+        about: String,
+        versions: Versions,
+        schema: &Value,
+        root: &Value,
+    ) -> Result<()> {
         let at = self.structs.len();
         self.structs.push(Struct { name: name.into(), about, versions, fields: Vec::new() });
         self.add_fields(at, schema, root)

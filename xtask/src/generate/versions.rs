@@ -69,7 +69,11 @@ impl Versions {
 
     /// `versions 4 to 18`.
     pub(super) fn shown(self) -> String {
-        if self.min == self.max { format!("version {}", self.min) } else { format!("versions {} to {}", self.min, self.max) }
+        if self.min == self.max {
+            format!("version {}", self.min)
+        } else {
+            format!("versions {} to {}", self.min, self.max)
+        }
     }
 }
 
