@@ -55,7 +55,7 @@ pub enum DecodeFault {
         wanted: &'static str,
     },
     /// A string that is not UTF-8.
-    #[error("string wanted, found bytes that are not UTF-8 from the {valid}th on: {found:02x?}")]
+    #[error("string wanted, found bytes that are not UTF-8 after the first {valid}: {found:02x?}")]
     NotUtf8 {
         /// The bytes that are valid before the first that is not.
         valid: usize,

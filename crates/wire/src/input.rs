@@ -299,3 +299,174 @@ fn null(field: &str, position: usize, wanted: &'static str) -> DecodeError {
 fn not_utf8(bytes: &[u8], valid: usize) -> DecodeFault {
     DecodeFault::NotUtf8 { valid, found: bytes[valid..].iter().take(3).copied().collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EncodeError, Output};
+    use proptest::prelude::*;
+
+    /// Writes in one form and reads in the same.
+    fn through<T>(
+        flexible: bool,
+        write: impl FnOnce(&mut Output) -> Result<(), EncodeError>,
+        read: impl FnOnce(&mut Input) -> Result<T, DecodeError>,
+    ) -> T {
+        let mut output = Output::new();
+        output.with_form(flexible, write).unwrap();
+        let mut input = Input::new(output.into_bytes().into());
+        let value = input.with_form(flexible, read).unwrap();
+        input.finish().unwrap();
+        value
+    }
+
+    fn input(bytes: &[u8]) -> Input {
+        Input::new(Bytes::copy_from_slice(bytes))
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_come_through(a: bool, b: i8, c: i16, d: i32, e: i64, f: u32, g: [u8; 16]) {
+            let write = |output: &mut Output| {
+                output.put_bool(a);
+                output.put_i8(b);
+                output.put_i16(c);
+                output.put_i32(d);
+                output.put_i64(e);
+                output.put_varint(f);
+                output.put_uuid(Uuid(g));
+                Ok(())
+            };
+            let read = |input: &mut Input| Ok((
+                input.bool("a")?, input.i8("b")?, input.i16("c")?, input.i32("d")?, input.i64("e")?,
+                input.varint("f")?, input.uuid("g")?,
+            ));
+            prop_assert_eq!(through(false, write, read), (a, b, c, d, e, f, Uuid(g)));
+        }
+
+        #[test]
+        fn strings_and_bytes_come_through(flexible: bool, text: Option<String>, bytes: Option<Vec<u8>>) {
+            let write = |output: &mut Output| {
+                output.put_nullable_string("text", text.as_deref())?;
+                output.put_nullable_bytes("bytes", bytes.as_deref())
+            };
+            let read =
+                |input: &mut Input| Ok((input.nullable_string("text")?, input.nullable_bytes("bytes")?));
+            let expected = (text.clone(), bytes.clone().map(Bytes::from));
+            prop_assert_eq!(through(flexible, write, read), expected);
+        }
+
+        #[test]
+        fn arrays_come_through(flexible: bool, numbers: Option<Vec<i32>>, texts: Vec<String>) {
+            let write = |output: &mut Output| {
+                output.put_nullable_array("numbers", numbers.as_deref(), 0)?;
+                output.put_array("texts", &texts, 0)
+            };
+            let read = |input: &mut Input| Ok((input.nullable_array("numbers", 0)?, input.array("texts", 0)?));
+            prop_assert_eq!(through(flexible, write, read), (numbers.clone(), texts.clone()));
+        }
+
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(flexible: bool, bytes: Vec<u8>) {
+            let read = |read: fn(&mut Input) -> Result<(), DecodeError>| {
+                let mut input = input(&bytes);
+                if input.with_form(flexible, read).is_ok() {
+                    assert!(input.position() > 0);
+                }
+            };
+            read(|input| input.varint("").map(drop));
+            read(|input| input.nullable_string("").map(drop));
+            read(|input| input.nullable_bytes("").map(drop));
+            read(|input| input.nullable_array::<i64>("", 0).map(drop));
+            read(|input| input.nullable_array::<String>("", 0).map(drop));
+        }
+    }
+
+    #[test]
+    fn varints_are_as_long_as_they_need() {
+        for (value, bytes) in [
+            (0, &[0][..]),
+            (127, &[0x7f]),
+            (128, &[0x80, 1]),
+            (16_383, &[0xff, 0x7f]),
+            (16_384, &[0x80, 0x80, 1]),
+            (u32::MAX, &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+        ] {
+            let mut output = Output::new();
+            output.put_varint(value);
+            assert_eq!(output.bytes(), bytes);
+            assert_eq!(input(bytes).varint("count"), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_varint_of_more_than_32_bits_is_an_error() {
+        for bytes in [[0xff, 0xff, 0xff, 0xff, 0x10], [0x80, 0x80, 0x80, 0x80, 0x80]] {
+            let error = input(&bytes).varint("count").unwrap_err();
+            assert_eq!(error.fault(), &DecodeFault::Varint(bytes));
+        }
+    }
+
+    #[test]
+    fn lengths_that_make_no_sense_are_named() {
+        type Read = fn(&mut Input) -> Result<(), DecodeError>;
+        let string: Read = |input| input.string("name").map(drop);
+        let bytes: Read = |input| input.bytes("name").map(drop);
+        let array: Read = |input| input.array::<i32>("name", 0).map(drop);
+        for (found, flexible, read, told) in [
+            (&[0xff, 0xff][..], false, string, "name at byte 0: string wanted, found null"),
+            (&[0], true, string, "name at byte 0: string wanted, found null"),
+            (&[0xff, 0xfe], false, string, "name at byte 0: string wanted, found the length -2"),
+            (&[0, 3, b'a'], false, string, "name at byte 2: string of 3 bytes wanted, 1 left"),
+            (&[4, b'a'], true, string, "name at byte 1: string of 3 bytes wanted, 1 left"),
+            (&[0], false, string, "name at byte 0: int16 of 2 bytes wanted, 1 left"),
+            (&[0x80], true, string, "name at byte 1: unsigned varint of 1 bytes wanted, 0 left"),
+            (
+                &[3, b'a', 0xff],
+                true,
+                string,
+                "name at byte 1: string wanted, found bytes that are not UTF-8 after the first 1: [ff]",
+            ),
+            (&[0xff; 4], false, bytes, "name at byte 0: bytes wanted, found null"),
+            (&[0x80, 0, 0, 0], false, bytes, "name at byte 0: bytes wanted, found the length -2147483648"),
+            (
+                &[0x7f, 0xff, 0xff, 0xff, 1],
+                false,
+                bytes,
+                "name at byte 4: bytes of 2147483647 bytes wanted, 1 left",
+            ),
+            (&[0xff; 4], false, array, "name at byte 0: array wanted, found null"),
+            (&[0xff, 0xff, 0xff, 0xfe], false, array, "name at byte 0: array wanted, found the length -2"),
+            (
+                &[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0],
+                false,
+                array,
+                "name at byte 0: array of 2 elements of at least 4 bytes each wanted, 7 bytes left",
+            ),
+            (
+                &[0xff, 0xff, 0xff, 0xff, 0x0f, 1],
+                true,
+                array,
+                "name at byte 0: array of 4294967294 elements of at least 4 bytes each wanted, 1 bytes left",
+            ),
+        ] {
+            let error = input(found).with_form(flexible, read).unwrap_err();
+            assert_eq!(error.to_string(), told);
+        }
+    }
+
+    #[test]
+    fn a_struct_that_may_be_null_has_a_marker() {
+        let read = |bytes: &[u8]| input(bytes).nullable_value::<i16>("leader", 0);
+        assert_eq!(read(&[0xff]), Ok(None));
+        assert_eq!(read(&[1, 0, 7]), Ok(Some(7)));
+        assert_eq!(read(&[2, 0, 7]).unwrap_err().fault(), &DecodeFault::Marker(2));
+    }
+
+    #[test]
+    fn bytes_left_over_are_named() {
+        let mut input = input(&[0, 1, 2]);
+        input.i8("first").unwrap();
+        assert_eq!(input.finish().unwrap_err().to_string(), "frame at byte 1: end wanted, 2 bytes left over");
+    }
+}

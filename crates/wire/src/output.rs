@@ -212,9 +212,9 @@ impl Output {
 
     fn put_null(&mut self) -> Result<(), EncodeError> {
         if self.flexible {
-            self.put_varint(0)
+            self.put_varint(0);
         } else {
-            self.put_i32(-1)
+            self.put_i32(-1);
         }
         Ok(())
     }
@@ -223,9 +223,9 @@ impl Output {
     fn put_length(&mut self, field: &str, length: usize) -> Result<(), EncodeError> {
         let said = i32::try_from(length).map_err(|_| too_long(field, length, i32::MAX as usize))?;
         if self.flexible {
-            self.put_varint(said as u32 + 1)
+            self.put_varint(said as u32 + 1);
         } else {
-            self.put_i32(said)
+            self.put_i32(said);
         }
         Ok(())
     }
