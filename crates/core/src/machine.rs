@@ -250,7 +250,7 @@ impl Machine {
                 self.new_turn(index, Phase::Resolving(Resolving::new(Aim::Start(start), until)));
                 self.cursors[index].last_epoch = -1;
                 self.settle_position(index);
-                self.touch(index);
+                self.hasten(index);
             }
         }
         Ok(())
@@ -283,7 +283,7 @@ impl Machine {
             self.cursors[index].turn.set_paused(false);
             self.recount(index);
             self.make_ready(index);
-            self.touch(index);
+            self.hasten(index);
         }
         Ok(())
     }
@@ -380,7 +380,11 @@ impl Machine {
     ///
     /// As [`seek`](Self::seek).
     pub fn position(&self, at: &TopicPartition) -> Result<Option<i64>, NotRead> {
-        Ok(self.known(at)?.and_then(|index| self.cursors[index].turn.position()))
+        Ok(match (self.known(at)?, self.pending.get(at)) {
+            (Some(index), _) => self.cursors[index].turn.position(),
+            (None, Some(Pending { seek: Some(Start::Offset(offset)), .. })) => Some(*offset),
+            (None, _) => None,
+        })
     }
 
     /// How many offsets lie between the position and the end of the log as of the last reply; `None` while one of
@@ -587,6 +591,14 @@ impl Machine {
     pub(crate) fn touch(&mut self, index: usize) {
         if let Some(node) = self.cursors[index].leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
             node.dirty = true;
+        }
+    }
+
+    /// The user waits for the partition: the express lane begins anew with no wait.
+    fn hasten(&mut self, index: usize) {
+        self.touch(index);
+        if let Some(node) = self.cursors[index].leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.express_wait = Duration::ZERO;
         }
     }
 

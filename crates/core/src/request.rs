@@ -105,6 +105,12 @@ pub enum AskError {
         /// What we speak.
         ours: String,
     },
+    /// The broker does not speak this API at all.
+    #[error("the broker does not speak {api}")]
+    Absent {
+        /// The API's name.
+        api: &'static str,
+    },
     /// The request does not fit the version.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -159,13 +165,21 @@ fn write<R: Speaks>(
     correlation: i32,
     client_id: &str,
 ) -> Result<(Vec<u8>, Asked), AskError> {
-    let version = versions.pick_at_most::<R>(cap).ok_or_else(|| AskError::Versions {
-        api: R::KEY.name(),
-        theirs: versions.range(R::KEY).map_or("none".to_owned(), |(low, high)| format!("{low} to {high}")),
-        ours: format!("{} to {}", R::VERSIONS.start(), (*R::VERSIONS.end()).min(cap)),
-    })?;
+    let version = versions.pick_at_most::<R>(cap).ok_or_else(|| no_version::<R>(versions, cap))?;
     let frame = frame::encode_request(body, version, correlation, client_id)?;
     Ok((frame, Asked { kind, version }))
+}
+
+fn no_version<R: Speaks>(versions: &ApiVersions, cap: i16) -> AskError {
+    let api = R::KEY.name();
+    match versions.range(R::KEY) {
+        None => AskError::Absent { api },
+        Some((low, high)) => AskError::Versions {
+            api,
+            theirs: format!("{low} to {high}"),
+            ours: format!("{} to {}", R::VERSIONS.start(), (*R::VERSIONS.end()).min(cap)),
+        },
+    }
 }
 
 impl FetchAsk {

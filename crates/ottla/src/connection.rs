@@ -34,7 +34,7 @@ async fn serve(shared: &Shared, link: &mut Dial) -> Result<(), String> {
                 None => return Ok(()), // not wanted any more
             },
             frame = frames.next(&mut reader, &shared.pool, shared.options.max_frame_bytes, Some(&gate)) => {
-                let (frame, account) = frame?;
+                let (frame, account) = frame.map_err(|broken| broken.to_string())?;
                 asked.answer(frame, &account)?;
             }
         }

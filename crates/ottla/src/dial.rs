@@ -11,7 +11,11 @@ use ottla_wire::{
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-use crate::{frames::Frames, options::Options, pool::Pool};
+use crate::{
+    frames::{Broken, Frames},
+    options::Options,
+    pool::Pool,
+};
 
 /// A connection that may be asked.
 pub(crate) struct Dialled {
@@ -89,6 +93,9 @@ async fn ask_versions(
 }
 
 /// Before the first answer, nothing says that a Kafka broker without TLS is at the other end.
-fn stranger(reason: String) -> String {
-    format!("{reason}, before it said its versions (is it a Kafka broker, and without TLS?)")
+fn stranger(broken: Broken) -> String {
+    match broken {
+        Broken::Length(named) => named.to_string(),
+        other => format!("{other}, before it said its versions (is it a Kafka broker, and without TLS?)"),
+    }
 }

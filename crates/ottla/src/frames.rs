@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use ottla_core::{Account, Lane, Peer};
-use ottla_wire::frame;
+use ottla_wire::frame::{self, LengthError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{pool::Pool, shared::Shared};
@@ -32,6 +32,21 @@ pub(crate) struct Gate<'a> {
     pub(crate) lane: Lane,
 }
 
+/// Why no whole frame came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("the broker closed the connection")]
+    Closed,
+    #[error("the broker closed the connection after {got} of the 4 bytes of a frame's length")]
+    CutLength { got: usize },
+    #[error("the broker closed the connection after {got} of a frame's {all} bytes")]
+    CutBody { got: usize, all: usize },
+    #[error(transparent)]
+    Length(#[from] LengthError),
+    #[error("reading failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
 /// Smaller frames need no permission.
 const SMALL: usize = 64 << 10;
 
@@ -47,7 +62,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// What happened, as a sentence without its subject.
+    /// Why none came; the connection is of no use then.
     ///
     /// # Cancel safety
     ///
@@ -58,19 +73,19 @@ impl Frames {
         pool: &Arc<Pool>,
         max_bytes: usize,
         gate: Option<&Gate<'_>>,
-    ) -> Result<(Bytes, Arc<Account>), String> {
+    ) -> Result<(Bytes, Arc<Account>), Broken> {
         while self.prefix_bytes < self.prefix.len() {
-            let read = socket.read(&mut self.prefix[self.prefix_bytes..]).await.map_err(read_failed)?;
+            let read = socket.read(&mut self.prefix[self.prefix_bytes..]).await?;
             if read == 0 {
                 return Err(match self.prefix_bytes {
-                    0 => "the broker closed the connection".to_owned(),
-                    some => format!("the broker closed the connection {some} bytes into a frame's length"),
+                    0 => Broken::Closed,
+                    got => Broken::CutLength { got },
                 });
             }
             self.prefix_bytes += read;
         }
         if self.body.is_none() {
-            let bytes = frame::length(self.prefix, max_bytes).map_err(|error| error.to_string())?;
+            let bytes = frame::length(self.prefix, max_bytes)?;
             if let Some(gate) = gate.filter(|_| bytes > SMALL) {
                 gate.pass(bytes).await;
             }
@@ -89,12 +104,11 @@ impl Body {
         &mut self,
         socket: &mut (impl AsyncRead + Unpin),
         gate: Option<&Gate<'_>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Broken> {
         while self.buffer.len() < self.bytes {
             let missing = (self.bytes - self.buffer.len()) as u64;
-            if (&mut *socket).take(missing).read_buf(&mut self.buffer).await.map_err(read_failed)? == 0 {
-                let (got, all) = (self.buffer.len(), self.bytes);
-                return Err(format!("the broker closed the connection after {got} of a frame's {all} bytes"));
+            if (&mut *socket).take(missing).read_buf(&mut self.buffer).await? == 0 {
+                return Err(Broken::CutBody { got: self.buffer.len(), all: self.bytes });
             }
             if let Some(gate) = gate
                 && self.last_told.elapsed() >= REPORT
@@ -105,10 +119,6 @@ impl Body {
         }
         Ok(())
     }
-}
-
-fn read_failed(error: std::io::Error) -> String {
-    format!("reading failed: {error}")
 }
 
 impl Gate<'_> {

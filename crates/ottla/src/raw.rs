@@ -85,7 +85,9 @@ impl Connection {
         let bytes = frame::encode_request(request, version, self.correlation, &self.options.client_id)
             .map_err(|error| error.to_string())?;
         socket.write_all(&bytes).await.map_err(|error| format!("writing failed: {error}"))?;
-        let (frame, _) = frames.next(socket, &self.pool, self.options.max_frame_bytes, None).await?;
+        let max_bytes = self.options.max_frame_bytes;
+        let (frame, _) =
+            frames.next(socket, &self.pool, max_bytes, None).await.map_err(|broken| broken.to_string())?;
         let (correlation, response) =
             frame::decode_response::<R>(frame, version).map_err(|error| error.to_string())?;
         match correlation == self.correlation {

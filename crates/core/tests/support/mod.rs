@@ -1,0 +1,25 @@
+//! A toy network with a hand-wound clock: machines and an embedded cluster on one thread, without socket or task.
+//!
+//! ```text
+//!   Machine <-> Client's links <-> Net: latency, order per connection, loss <-> Cluster
+//!      |                                                                          |
+//!   Virtual reader --> Watch: what was handed out <-- compared with --> Truth: what the logs held, and when
+//! ```
+//! [`World`] winds the clock to the next thing that happens, wherever that is. All that is random comes from one seed.
+#![allow(dead_code, reason = "each test binary uses its part of it")]
+
+mod clients;
+mod net;
+mod reader;
+mod trace;
+mod truth;
+mod watch;
+mod world;
+
+pub use clients::Sent;
+pub use net::Latency;
+pub use reader::{Habit, Read};
+pub use trace::{trace, tracing};
+pub use truth::{Produce, Shape};
+pub use watch::Watch;
+pub use world::{Setup, World, ms, secs};
