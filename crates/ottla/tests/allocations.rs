@@ -54,7 +54,9 @@ fn allocations_are_per_batch_and_not_per_record() {
             println!(
                 "{codec} by {api}: {reader} allocations a batch in the reader, {process} in the process"
             );
-            assert!(reader <= 3.0, "{codec} by {api}: {reader} allocations a batch of {RECORDS} records");
+            // Three a batch: its handle, and for one that was unpacked its buffer's owner and account. A queue may
+            // grow now and then beside that.
+            assert!(reader <= 3.2, "{codec} by {api}: {reader} allocations a batch of {RECORDS} records");
             // Replies and the embedded broker's own are in this.
             assert!(process <= 10.0, "{codec} by {api}: {process} allocations a batch of {RECORDS} records");
         }
