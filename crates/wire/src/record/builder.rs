@@ -139,34 +139,40 @@ impl BatchBuilder {
     ///
     /// # Errors
     ///
-    /// [`RecordError::DoesNotFit`] for more bytes, records or offsets than the format has room for.
+    /// [`RecordError::DoesNotFit`] for more bytes, records or offsets than the format has room for,
+    /// [`RecordError::BatchOffsets`] for a base offset that is negative or leaves no room up to the last there is.
     pub fn build(&self) -> Result<Vec<u8>, RecordError> {
-        let last_offset_delta = fit(self.next_delta.saturating_sub(1), "last offset")?;
-        let count = fit(self.count, "number of records")?;
         fit(self.records.len(), "size of the records")?;
         let packed = if self.count == 0 { Vec::new() } else { codec::encode(self.codec, &self.records)? };
-        let length = fit(BatchHeader::SIZE - LENGTH_END + packed.len(), "size of the batch")?;
-        let (base_timestamp, latest) = self.times.unwrap_or((-1, -1));
-        let max_timestamp = self.append_time.unwrap_or(latest);
-
-        let mut batch = Vec::with_capacity(BatchHeader::SIZE + packed.len());
-        batch.extend_from_slice(&self.base_offset.to_be_bytes());
-        batch.extend_from_slice(&length.to_be_bytes());
-        batch.extend_from_slice(&self.leader_epoch.to_be_bytes());
-        batch.push(2); // magic
-        batch.extend_from_slice(&[0; 4]); // CRC, below
-        batch.extend_from_slice(&self.attributes().to_be_bytes());
-        batch.extend_from_slice(&last_offset_delta.to_be_bytes());
-        batch.extend_from_slice(&base_timestamp.to_be_bytes());
-        batch.extend_from_slice(&max_timestamp.to_be_bytes());
-        batch.extend_from_slice(&self.producer_id.to_be_bytes());
-        batch.extend_from_slice(&self.producer_epoch.to_be_bytes());
-        batch.extend_from_slice(&self.base_sequence.to_be_bytes());
-        batch.extend_from_slice(&count.to_be_bytes());
+        let header = self.header(packed.len())?;
+        let mut batch = Vec::with_capacity(header.size());
+        batch.extend_from_slice(&header.to_bytes());
         batch.extend_from_slice(&packed);
         let crc = crc(&batch[CRC_START..]);
-        batch[CRC..CRC + 4].copy_from_slice(&crc.to_be_bytes());
+        batch[CRC..CRC_START].copy_from_slice(&crc.to_be_bytes());
         Ok(batch)
+    }
+
+    /// The header before records of `size` bytes, without the CRC.
+    fn header(&self, size: usize) -> Result<BatchHeader, RecordError> {
+        let (base_timestamp, latest) = self.times.unwrap_or((-1, -1));
+        let header = BatchHeader {
+            base_offset: self.base_offset,
+            length: fit(BatchHeader::SIZE - LENGTH_END + size, "size of the batch")?,
+            leader_epoch: self.leader_epoch,
+            magic: 2,
+            crc: 0,
+            attributes: self.attributes(),
+            last_offset_delta: fit(self.next_delta.saturating_sub(1), "last offset")?,
+            base_timestamp,
+            max_timestamp: self.append_time.unwrap_or(latest),
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+            base_sequence: self.base_sequence,
+            count: fit(self.count, "number of records")?,
+        };
+        header.check(0)?;
+        Ok(header)
     }
 
     fn attributes(&self) -> i16 {

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use super::{Codec, RecordError};
 
 /// Who set the timestamps of a batch's records (`message.timestamp.type` of the topic).
@@ -7,6 +9,15 @@ pub enum TimestampType {
     Create,
     /// The broker, when it took the batch in: all its records have the batch's maximum timestamp.
     Append,
+}
+
+impl fmt::Display for TimestampType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Create => "create",
+            Self::Append => "append",
+        })
+    }
 }
 
 /// The 61 bytes before a batch's records (magic 2, Kafka 0.11 and later).
@@ -103,6 +114,33 @@ impl BatchHeader {
         Ok(header)
     }
 
+    /// The header as bytes, whatever its fields are.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let fields: [&[u8]; 13] = [
+            &self.base_offset.to_be_bytes(),
+            &self.length.to_be_bytes(),
+            &self.leader_epoch.to_be_bytes(),
+            &self.magic.to_be_bytes(),
+            &self.crc.to_be_bytes(),
+            &self.attributes.to_be_bytes(),
+            &self.last_offset_delta.to_be_bytes(),
+            &self.base_timestamp.to_be_bytes(),
+            &self.max_timestamp.to_be_bytes(),
+            &self.producer_id.to_be_bytes(),
+            &self.producer_epoch.to_be_bytes(),
+            &self.base_sequence.to_be_bytes(),
+            &self.count.to_be_bytes(),
+        ];
+        let mut bytes = [0; Self::SIZE];
+        let mut rest = &mut bytes[..];
+        for field in fields {
+            let (place, after) = rest.split_at_mut(field.len());
+            place.copy_from_slice(field);
+            rest = after;
+        }
+        bytes
+    }
+
     /// Bytes of the whole batch, header included.
     pub fn size(&self) -> usize {
         LENGTH_END + self.length.max(0) as usize
@@ -164,7 +202,8 @@ impl BatchHeader {
         Err(RecordError::Crc { base_offset: self.base_offset, stored: self.crc, computed })
     }
 
-    fn check(&self, at: usize) -> Result<(), RecordError> {
+    /// Whether the header makes sense in itself; `at` is where it was found.
+    pub(super) fn check(&self, at: usize) -> Result<(), RecordError> {
         check_magic(self.magic, at)?;
         if self.length < (Self::SIZE - LENGTH_END) as i32 {
             return Err(RecordError::BatchLength { length: self.length, at });

@@ -39,46 +39,36 @@ impl<'a> Headers<'a> {
         Self { bytes, at, left: count }
     }
 
-    fn read(&mut self) -> Result<Header<'a>, RecordError> {
-        let key_at = self.at;
-        let key = self.field("header key")?;
-        let key = key.ok_or(RecordError::Length { what: "header key length", at: key_at, found: -1 })?;
-        let value = self.field("header value")?;
-        if self.left == 0 && self.at != self.bytes.len() {
-            let left = self.bytes.len() - self.at;
-            return Err(RecordError::Leftover { what: "the last header", at: self.at, left });
-        }
-        Ok(Header { key, value })
-    }
-
-    fn field(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, RecordError> {
-        let at = self.at;
-        let len = varint::read_i32(self.bytes, &mut self.at).ok_or(RecordError::Varint { what, at })?;
-        if len == -1 {
-            return Ok(None);
-        }
-        let Ok(wanted) = usize::try_from(len) else {
-            return Err(RecordError::Length { what, at, found: i64::from(len) });
-        };
-        let rest = &self.bytes[self.at..];
-        let Some(field) = rest.get(..wanted) else {
-            return Err(RecordError::Truncated { what, at: self.at, wanted, left: rest.len() });
-        };
-        self.at += wanted;
-        Ok(Some(field))
+    /// The next header and where it ends, or nothing.
+    #[inline(always)]
+    fn read(&self) -> Option<(Header<'a>, usize)> {
+        let mut at = self.at;
+        let key = field(self.bytes, &mut at)??;
+        let value = field(self.bytes, &mut at)?;
+        let last = self.left == 1;
+        (!last || at == self.bytes.len()).then_some((Header { key, value }, at))
     }
 }
 
 impl<'a> Iterator for Headers<'a> {
     type Item = Result<Header<'a>, RecordError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let header = self.read();
-        if header.is_err() {
-            self.left = 0;
+        if self.left == 0 {
+            return None;
         }
-        Some(header)
+        match self.read() {
+            Some((header, end)) => {
+                self.left -= 1;
+                self.at = end;
+                Some(Ok(header))
+            }
+            None => {
+                self.left = 0;
+                Some(Err(explain(self.bytes, self.at)))
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -88,3 +78,49 @@ impl<'a> Iterator for Headers<'a> {
 
 impl ExactSizeIterator for Headers<'_> {}
 impl FusedIterator for Headers<'_> {}
+
+/// A key or value, `at` moved behind it; `Some(None)` if it says that there is none.
+#[inline(always)]
+fn field<'a>(bytes: &'a [u8], at: &mut usize) -> Option<Option<&'a [u8]>> {
+    let len = varint::read_i32(bytes, at)?;
+    if len == -1 {
+        return Some(None);
+    }
+    let field = bytes.get(*at..)?.get(..usize::try_from(len).ok()?)?;
+    *at += field.len();
+    Some(Some(field))
+}
+
+/// Why nothing could be read: the same steps again, each with its name.
+#[cold]
+#[inline(never)]
+fn explain(bytes: &[u8], start: usize) -> RecordError {
+    match walk(bytes, start) {
+        Ok(at) => RecordError::Leftover { what: "the last header", at, left: bytes.len() - at },
+        Err(error) => error,
+    }
+}
+
+fn walk(bytes: &[u8], start: usize) -> Result<usize, RecordError> {
+    let mut at = start;
+    let key_len = skip(bytes, &mut at, "header key")?;
+    if key_len < 0 {
+        return Err(RecordError::Length { what: "header key length", at: start, found: i64::from(key_len) });
+    }
+    skip(bytes, &mut at, "header value")?;
+    Ok(at)
+}
+
+fn skip(bytes: &[u8], at: &mut usize, what: &'static str) -> Result<i32, RecordError> {
+    let start = *at;
+    let len = varint::read_i32(bytes, at).ok_or_else(|| varint::fault(bytes, start, what))?;
+    if len < -1 {
+        return Err(RecordError::Length { what, at: start, found: i64::from(len) });
+    }
+    let (wanted, left) = (len.max(0) as usize, bytes.len() - *at);
+    if wanted > left {
+        return Err(RecordError::Truncated { what, at: *at, wanted, left });
+    }
+    *at += wanted;
+    Ok(len)
+}

@@ -51,8 +51,8 @@ pub struct Records<'a> {
     at: usize,
     /// Records still to come.
     left: i32,
-    /// The lowest offset delta that the next record may have.
-    floor: i32,
+    /// Offset delta of the record before, -1 at first.
+    last: i32,
     last_offset_delta: i32,
     base_offset: i64,
     /// What timestamp deltas count from; for append time what every timestamp is.
@@ -73,7 +73,7 @@ impl<'a> Records<'a> {
             records,
             at: 0,
             left: header.count,
-            floor: 0,
+            last: -1,
             last_offset_delta: header.last_offset_delta,
             base_offset: header.base_offset,
             timestamp,
@@ -82,15 +82,12 @@ impl<'a> Records<'a> {
     }
 
     #[inline(always)]
-    fn read(&mut self) -> Result<Record<'a>, RecordError> {
+    fn read(&self) -> Result<Record<'a>, RecordError> {
         let span = Span::parse(self.records, self.at)?;
         let delta = span.offset_delta();
-        if delta < self.floor || delta > self.last_offset_delta {
-            return Err(self.misplaced(delta));
+        if delta <= self.last || delta > self.last_offset_delta {
+            return Err(misplaced(self.at, delta, self.last, self.last_offset_delta));
         }
-        self.floor = delta.saturating_add(1);
-        self.at = span.next();
-        self.left -= 1;
         Ok(Record {
             offset: self.base_offset.wrapping_add(i64::from(delta)),
             timestamp: self.time(&span),
@@ -109,24 +106,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    #[cold]
-    fn misplaced(&self, found: i32) -> RecordError {
-        RecordError::Offset { at: self.at, found, wanted: self.floor..=self.last_offset_delta }
-    }
-
-    /// All records are out: nothing may be left.
-    #[cold]
-    fn finish(&mut self) -> Option<Result<Record<'a>, RecordError>> {
-        let left = self.records.len() - self.at;
-        if left == 0 {
-            return None;
-        }
-        let error = RecordError::Leftover { what: "the last record", at: self.at, left };
-        self.at = self.records.len();
-        Some(Err(error))
-    }
-
-    #[cold]
+    #[inline(always)]
     fn stop(&mut self) {
         self.left = 0;
         self.at = self.records.len();
@@ -136,16 +116,30 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, RecordError>;
 
-    #[inline]
+    // What is rare gets and gives values: a call with `self` or with the item would keep both in memory, which costs
+    // as much as reading the record.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left <= 0 {
-            return self.finish();
-        }
-        let record = self.read();
-        if record.is_err() {
+            if self.at == self.records.len() {
+                return None;
+            }
+            let error = leftover(self.at, self.records.len());
             self.stop();
+            return Some(Err(error));
         }
-        Some(record)
+        match self.read() {
+            Ok(record) => {
+                self.left -= 1;
+                self.at = record.span.next();
+                self.last = record.span.offset_delta();
+                Some(Ok(record))
+            }
+            Err(error) => {
+                self.stop();
+                Some(Err(error))
+            }
+        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -155,3 +149,15 @@ impl<'a> Iterator for Records<'a> {
 }
 
 impl FusedIterator for Records<'_> {}
+
+#[cold]
+#[inline(never)]
+fn misplaced(at: usize, found: i32, before: i32, last: i32) -> RecordError {
+    RecordError::Offset { at, found, wanted: before.saturating_add(1)..=last }
+}
+
+#[cold]
+#[inline(never)]
+fn leftover(at: usize, end: usize) -> RecordError {
+    RecordError::Leftover { what: "the last record", at, left: end - at }
+}

@@ -7,9 +7,11 @@ use super::{BatchHeader, RecordError};
 ///
 /// # Errors
 ///
-/// [`RecordError`] if `batch` is not one whole batch; it is unchanged then.
+/// [`RecordError`] if `batch` is not one whole batch, or does not fit between that offset and the last there is; it is
+/// unchanged then.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64) -> Result<(), RecordError> {
-    whole(batch)?;
+    let header = whole(batch)?;
+    BatchHeader { base_offset, ..header }.check(0)?;
     batch[..8].copy_from_slice(&base_offset.to_be_bytes());
     Ok(())
 }
@@ -41,6 +43,7 @@ pub fn set_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), RecordErr
     Ok(())
 }
 
+/// The header of `batch`, which is one batch and nothing else.
 fn whole(batch: &[u8]) -> Result<BatchHeader, RecordError> {
     let header = BatchHeader::parse(batch)?;
     let size = header.size();

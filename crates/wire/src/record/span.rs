@@ -22,7 +22,10 @@ pub struct Span {
     next: u32,
 }
 
+/// In place of a length: there is no key or value.
 const NULL: i32 = -1;
+
+const _: () = assert!(size_of::<Span>() == 40, "spans are kept by the million");
 
 impl Span {
     /// Reads the record at byte `at` of `records` and checks that all of it but the inside of its headers is there.
@@ -84,6 +87,19 @@ impl Span {
     #[inline]
     pub fn key_range(&self) -> Option<Range<usize>> {
         range(self.key_start, self.key_len)
+    }
+
+    /// The part of `records` that key, value and headers lie in, and the span as it is in a copy of that part.
+    pub fn detached(&self) -> (Range<usize>, Self) {
+        let start = self.key_start;
+        let span = Self {
+            key_start: 0,
+            value_start: self.value_start - start,
+            headers_start: self.headers_start - start,
+            next: self.next - start,
+            ..*self
+        };
+        (start as usize..self.next(), span)
     }
 
     /// Where the value lies.
@@ -154,19 +170,19 @@ fn field(record: &[u8], at: &mut usize) -> Option<(u32, i32)> {
 #[inline(never)]
 fn explain(records: &[u8], start: usize) -> RecordError {
     match walk(records, start) {
+        Ok(body) => RecordError::Leftover { what: "record", at: body.start, left: body.len() },
         Err(error) => error,
-        Ok(at) => RecordError::Leftover { what: "record", at, left: 0 },
     }
 }
 
-fn walk(records: &[u8], start: usize) -> Result<usize, RecordError> {
+/// Returns what follows the header count, as far as the record goes.
+fn walk(records: &[u8], start: usize) -> Result<Range<usize>, RecordError> {
     let mut at = start;
     let len = read(records, &mut at, "record length")?;
-    if len < 0 {
+    let Ok(wanted) = usize::try_from(len) else {
         return Err(RecordError::Length { what: "record length", at: start, found: i64::from(len) });
-    }
+    };
     let left = records.len() - at;
-    let wanted = len as usize;
     if wanted > left {
         return Err(RecordError::Truncated { what: "record", at, wanted, left });
     }
@@ -179,9 +195,8 @@ fn walk(records: &[u8], start: usize) -> Result<usize, RecordError> {
         return Err(RecordError::Truncated { what: "record attributes", at, wanted: 1, left: 0 });
     }
     at += 1;
-    let timestamp_at = at;
-    varint::read_i64(record, &mut at)
-        .ok_or(RecordError::Varint { what: "timestamp delta", at: timestamp_at })?;
+    let time_at = at;
+    varint::read_i64(record, &mut at).ok_or_else(|| varint::fault(record, time_at, "timestamp delta"))?;
     read(record, &mut at, "offset delta")?;
     skip(record, &mut at, "key length", "key")?;
     skip(record, &mut at, "value length", "value")?;
@@ -190,15 +205,12 @@ fn walk(records: &[u8], start: usize) -> Result<usize, RecordError> {
     if count < 0 || count as usize > (end - at) / Headers::MIN_SIZE {
         return Err(RecordError::Length { what: "header count", at: count_at, found: i64::from(count) });
     }
-    if count == 0 && at != end {
-        return Err(RecordError::Leftover { what: "record", at, left: end - at });
-    }
-    Ok(at)
+    Ok(at..end)
 }
 
 fn read(record: &[u8], at: &mut usize, what: &'static str) -> Result<i32, RecordError> {
     let start = *at;
-    varint::read_i32(record, at).ok_or(RecordError::Varint { what, at: start })
+    varint::read_i32(record, at).ok_or_else(|| varint::fault(record, start, what))
 }
 
 fn skip(record: &[u8], at: &mut usize, what: &'static str, body: &'static str) -> Result<(), RecordError> {

@@ -1,5 +1,10 @@
 //! Zigzag varints, as records use them: most take one or two bytes, so those are decided without a loop.
 
+use super::RecordError;
+
+/// Bytes of the longest varint.
+const MAX_SIZE: usize = 10;
+
 /// Reads a varint that has to fit 32 bits and moves `at` behind it. `None` if the bytes end inside it or it does not fit.
 #[inline(always)]
 pub(super) fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
@@ -33,6 +38,17 @@ pub(super) fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     Some(unzigzag_64(read_long(bytes, at)?))
 }
 
+/// Why nothing could be read at byte `at`: the bytes end inside the varint, or it is too large.
+#[cold]
+pub(super) fn fault(bytes: &[u8], at: usize, what: &'static str) -> RecordError {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let left = rest.len();
+    if left < MAX_SIZE && rest.iter().all(|&byte| byte >= 0x80) {
+        return RecordError::Truncated { what, at, wanted: left + 1, left };
+    }
+    RecordError::Varint { what, at }
+}
+
 /// Appends `value` as a varint.
 pub(super) fn write(out: &mut Vec<u8>, value: i64) {
     let mut raw = zigzag(value);
@@ -53,7 +69,7 @@ pub(super) fn size(value: i64) -> usize {
 #[inline(never)]
 fn read_long(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut raw = 0;
-    for (index, &byte) in bytes.get(*at..)?.iter().take(10).enumerate() {
+    for (index, &byte) in bytes.get(*at..)?.iter().take(MAX_SIZE).enumerate() {
         let bits = u64::from(byte & 0x7f);
         let shifted = bits << (7 * index);
         if shifted >> (7 * index) != bits {

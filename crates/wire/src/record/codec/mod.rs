@@ -4,7 +4,6 @@ mod snappy;
 mod zstd;
 
 use std::fmt;
-use std::io::Read;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -91,12 +90,13 @@ impl Decoder {
 
     /// Replaces what is in `out` by what `src`, the bytes behind a batch's header, unpacks to.
     ///
-    /// `out` is best handed over again as the last call left it: what it holds is memory that need not be cleared
-    /// again. It never grows beyond `limit`, whatever `src` claims. Nothing unpacks to nothing, since a batch that
-    /// compaction emptied keeps its codec.
+    /// `out` is best handed over as the last call left it: what it holds is memory that need not be cleared again. What
+    /// `src` claims makes it grow no further than `limit`, nor than `src` could fill. Nothing unpacks to nothing, as a
+    /// batch without records may have no compressed data either.
     ///
-    /// Bytes behind the compressed data are treated as Java's client treats them: ignored for gzip and lz4, an error
-    /// for snappy and zstd.
+    /// Bytes that follow the compressed data are treated as Java's client treats them: ignored for gzip and lz4, and
+    /// for snappy up to three; otherwise an error. Several gzip members, zstd frames or snappy streams behind one
+    /// another are read as one.
     ///
     /// # Errors
     ///
@@ -156,27 +156,5 @@ fn grow(out: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Reads `from` to its end behind the first `at` bytes of `out`, and returns where that is.
-fn read_all(
-    from: &mut impl Read,
-    codec: Codec,
-    mut at: usize,
-    limit: usize,
-    out: &mut Vec<u8>,
-) -> Result<usize, RecordError> {
-    loop {
-        if at == out.len() {
-            grow(out, (at * 2).max(READ_STEP).min(limit.saturating_add(1)));
-        }
-        match from.read(&mut out[at..]) {
-            Ok(0) => return Ok(at),
-            Ok(read) => at += read,
-            Err(error) => return Err(codec.corrupt(error)),
-        }
-        if at > limit {
-            return Err(RecordError::TooLarge { limit });
-        }
-    }
-}
-
+/// How far the output grows at first where its size cannot be known; then it doubles.
 const READ_STEP: usize = 64 * 1024;
