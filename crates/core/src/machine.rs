@@ -150,7 +150,7 @@ impl Machine {
         self.timers.remove(pledge.deadline, Why::Reply(id));
         self.answered(pledge.peer);
         if let Some(node) = self.nodes.get_mut(&pledge.peer) {
-            node.backoff.reset();
+            node.works(pledge.lane);
         }
         match (pledge.purpose, pledge.peer, reply) {
             (Purpose::Metadata, peer, Reply::Metadata(response)) => {
@@ -195,7 +195,7 @@ impl Machine {
             return;
         }
         self.tell(Event::Misbehaved { peer: pledge.peer, what });
-        self.peer_down(now, pledge.peer);
+        self.peer_down(now, pledge.peer, pledge.lane);
         self.unanswered_purpose(id, pledge.peer, pledge.purpose);
     }
 
@@ -208,7 +208,7 @@ impl Machine {
         if ids.is_empty() {
             return;
         }
-        if let Some(pause) = self.peer_down(now, peer) {
+        if let Some(pause) = self.peer_down(now, peer, lane) {
             let (address, reason) = (lost.address.clone(), lost.reason.clone());
             self.tell(Event::Retrying { peer, address, reason, pause });
         }
@@ -488,8 +488,9 @@ impl Machine {
     }
 
     /// Pauses before the broker is asked again; `None` if it pauses already.
-    fn peer_down(&mut self, now: Instant, peer: Peer) -> Option<Duration> {
+    fn peer_down(&mut self, now: Instant, peer: Peer, lane: Lane) -> Option<Duration> {
         let node = self.nodes.get_mut(&peer)?;
+        node.failed = Some(lane);
         if !node.is_open() {
             return None;
         }

@@ -115,7 +115,7 @@ impl Machine {
             return self.poor_metadata(now, peer, &format!("answered metadata with {code}"));
         }
         self.take_brokers(response);
-        let mut complete = true;
+        let mut complete = response.topics.len() >= self.topics.len();
         for topic in &response.topics {
             complete &= self.take_topic(topic);
         }

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) address: Address,
     pub(crate) phase: Phase,
     pub(crate) backoff: Backoff,
+    /// The lane that failed last: only an answer on it shows that it works again.
+    pub(crate) failed: Option<Lane>,
     pub(crate) long: FetchLane,
     pub(crate) express: FetchLane,
     /// The wait the next express fetch asks for; grows while it finds nothing.
@@ -83,6 +85,7 @@ impl Node {
             address,
             phase: Phase::Open,
             backoff: Backoff::default(),
+            failed: None,
             long: FetchLane::Idle,
             express: FetchLane::Idle,
             express_wait: Duration::ZERO,
@@ -92,6 +95,14 @@ impl Node {
             queued_parts: 0,
             dirty: true,
             muted_until: None,
+        }
+    }
+
+    /// An answer came over this lane.
+    pub(crate) fn works(&mut self, lane: Lane) {
+        if self.failed.is_none_or(|failed| failed == lane) {
+            self.failed = None;
+            self.backoff.reset();
         }
     }
 
