@@ -154,7 +154,7 @@ impl Machine {
         }
         match (pledge.purpose, pledge.peer, reply) {
             (Purpose::Metadata, peer, Reply::Metadata(response)) => {
-                self.take_metadata(now, id, peer, &response)
+                self.take_metadata(now, id, peer, &response);
             }
             (Purpose::Offsets(questions), _, Reply::ListOffsets(response)) => {
                 self.take_offsets(now, id, &questions, &response);

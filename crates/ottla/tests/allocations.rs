@@ -1,5 +1,6 @@
 //! Nothing is allocated per record, and little per batch.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 // The one thing that has to be counted is what only the global allocator sees.
 #![allow(unsafe_code, reason = "a counting global allocator")]
 

@@ -1,5 +1,7 @@
 //! What a reader holds is bounded, whatever its caller does or leaves undone.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::Duration;

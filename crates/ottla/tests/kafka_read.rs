@@ -1,5 +1,7 @@
 //! The promises of the reader, asked of a real Apache Kafka.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "support/kafka.rs"]
 mod kafka_support;
 mod support;

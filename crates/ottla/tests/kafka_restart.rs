@@ -1,5 +1,7 @@
 //! A real broker that is stopped and started again under a reader.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "support/kafka.rs"]
 mod kafka_support;
 mod support;

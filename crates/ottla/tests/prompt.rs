@@ -1,5 +1,7 @@
 //! Nothing blocks on the wrong thing: with fetches parked for ten seconds, what the user asks for is done at once.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! What is read is what was written, from where to where it was asked for.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::{

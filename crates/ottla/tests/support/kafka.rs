@@ -1,5 +1,6 @@
 //! A real Kafka: topics on it, records in it, and the means to stop it. `cargo xtask test` starts it and says where.
 
+#![allow(clippy::disallowed_methods, reason = "a test is the outermost layer")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part of this")]
 
 use std::{process::Command, time::Duration};

@@ -1,4 +1,5 @@
 //! What the tests of the reader share: an embedded broker, records in it, and a limit on every wait.
+#![allow(clippy::disallowed_methods, reason = "a test is the outermost layer")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part of this")]
 
 use std::{future::Future, time::Duration};
