@@ -1,0 +1,434 @@
+//! What was typed.
+
+use std::str::FromStr;
+
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use ottla_wire::record::Codec;
+
+use crate::{escape, format::Format, time::Moment};
+
+/// Reads Apache Kafka.
+#[derive(Debug, Parser)]
+#[command(name = "ottla", version, about, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Args {
+    /// Where to find the cluster: HOST:PORT, several with commas between them.
+    #[arg(short, long, global = true, env = "KAFKA_BROKERS", default_value = "localhost:9092")]
+    pub(crate) brokers: String,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Prints the records of a topic, and follows it.
+    #[command(after_help = READ_EXAMPLES)]
+    Read(ReadArgs),
+    /// Writes each line of standard input to a topic, as a record.
+    #[command(after_help = PRODUCE_EXAMPLES)]
+    Produce(ProduceArgs),
+    /// Reads a number of records as fast as it can, and prints how fast as a line of JSON.
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
+    /// Shows it all without a Kafka: fills the embedded broker with a million records and reads them back.
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo(DemoArgs),
+    /// Runs the embedded broker, which keeps everything in memory, until it is interrupted.
+    #[command(after_help = BROKER_EXAMPLES)]
+    Broker(BrokerArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ottla demo                                  needs no Kafka
+  ottla read orders                           from the oldest record on, and follow
+  ottla read orders --from @-15m --json       what came in the last quarter of an hour, and follow
+  echo hello | ottla -b kafka:9092 produce orders
+
+Exit codes: 0 done (also when interrupted), 1 failed, 2 wrong usage.";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadArgs {
+    /// The topic to read.
+    pub(crate) topic: String,
+    /// Only this partition; can be given several times. [default: all of them]
+    #[arg(short, long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) partitions: Vec<i32>,
+    /// Where to begin: earliest, latest, an offset, -N for the last N offsets of each partition, or @TIME.
+    #[arg(long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
+    pub(crate) from: From,
+    /// Where to stop: end (the end as it was at the start), an offset or @TIME, both exclusive. [default: never]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) until: Option<Until>,
+    /// Stop after so many records, over all partitions.
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// How a record looks; the letters are below. [default: %s\n]
+    #[arg(short, long, conflicts_with = "json", allow_hyphen_values = true)]
+    pub(crate) format: Option<Format>,
+    /// Print each record as a JSON object on a line of its own.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const READ_EXAMPLES: &str = "\
+FORMAT, in kcat's letters:
+  %t topic       %o offset                         %k key              %s value
+  %p partition   %T timestamp (ms since 1970)      %K length of key    %S length of value (-1 for null)
+  %h headers (name=value,name=value)               \\n \\t \\r \\\\ \\xNN and %% for a percent sign
+  Bytes are printed as they are; null prints nothing.
+
+TIME: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now.
+
+JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
+headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}.
+
+Examples:
+  ottla read orders                                  all there is, then follow
+  ottla read orders --until end > orders.txt         all there is, then stop
+  ottla read orders --from -10 --until end           the last ten offsets of each partition
+  ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
+  ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
+  ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
+  ottla read orders --json | jq .value";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProduceArgs {
+    /// The topic to write to; it must exist.
+    pub(crate) topic: String,
+    /// Write to this partition, whatever the key.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) partition: Option<i32>,
+    /// What separates key and value; a line without it has no key (null). Knows \t, \n and \xNN.
+    #[arg(short = 'K', long, value_name = "SEPARATOR", allow_hyphen_values = true)]
+    pub(crate) key_separator: Option<Separator>,
+    /// An empty value is null (a tombstone).
+    #[arg(short = 'Z', long)]
+    pub(crate) null: bool,
+    /// How batches are compressed.
+    #[arg(short = 'z', long, default_value = "none", value_parser = codec())]
+    pub(crate) codec: Codec,
+    /// A header for each record; can be given several times.
+    #[arg(short = 'H', long = "header", value_name = "NAME=VALUE")]
+    pub(crate) headers: Vec<NamedValue>,
+}
+
+const PRODUCE_EXAMPLES: &str = "\
+A record counts as written when all in-sync replicas have it. Without -p a key goes to the partition where Java's
+producer would put it (murmur2); records without a key go round-robin, a batch at a time, also as in Java. A batch
+holds up to 64 KB and is sent no later than when standard input pauses. The first failure ends the command; how many
+records were written before is told on standard error.
+
+Examples:
+  echo hello | ottla produce greetings
+  ottla produce orders -K : -z zstd < orders.txt       lines like 4711:two chairs
+  printf '4711:' | ottla produce orders -K : -Z        a tombstone for the key 4711
+  ottla produce orders -p 3 -H source=shell -H shift=2";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// The topic to read.
+    pub(crate) topic: String,
+    /// Only this partition. [default: all of them]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    pub(crate) partition: Option<i32>,
+    /// How many records to read, from the beginning; fewer are an error.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: u64,
+    /// Which of the library's two ways to use.
+    #[arg(long, default_value = "batch")]
+    pub(crate) api: Api,
+}
+
+const BENCH_EXAMPLES: &str = "\
+The line holds: client, n (records), bytes (keys and values), secs (from the start of connecting to the last record)
+and first (seconds to the first record).
+
+Examples:
+  ottla bench orders --count 1000000
+  ottla bench orders -p 0 --count 1000000 --api message";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Api {
+    /// Batches, whose records are borrowed (`next_batch`).
+    Batch,
+    /// Messages, each owned (`next`).
+    Message,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// How many records to write and read.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) records: u32,
+}
+
+const DEMO_EXAMPLES: &str = "\
+The topic is called letters and has six partitions; its records are compressed with lz4 and travel over TCP, on a
+free port of this machine. Every record is checked when it comes back.
+
+Examples:
+  ottla demo
+  ottla demo --records 5000000";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BrokerArgs {
+    /// Where to listen; port 0 takes a free one. The address is printed.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
+    pub(crate) listen: String,
+    /// A topic to begin with; can be given several times.
+    #[arg(long = "topic", value_name = "NAME:PARTITIONS")]
+    pub(crate) topics: Vec<NewTopic>,
+}
+
+const BROKER_EXAMPLES: &str = "\
+For trying things out and for tests: one node, no authentication, and nothing outlives the process. Kafka's own tools
+can create further topics in it.
+
+Examples:
+  ottla broker --topic orders:6 --topic refunds:1
+  ottla broker --listen 127.0.0.1:0 --topic orders:6";
+
+/// `--from`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    Earliest,
+    Latest,
+    Offset(i64),
+    Last(u64),
+    At(Moment),
+}
+
+impl FromStr for From {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "earliest" => return Ok(Self::Earliest),
+            "latest" => return Ok(Self::Latest),
+            _ => {}
+        }
+        if let Some(time) = text.strip_prefix('@') {
+            return time.parse().map(Self::At);
+        }
+        let parsed = match text.strip_prefix('-') {
+            Some(last) => digits(last).map(Self::Last),
+            None => digits(text).map(Self::Offset),
+        };
+        parsed.ok_or_else(|| "write earliest, latest, an offset, -N or @TIME".to_owned())
+    }
+}
+
+/// `--until`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    End,
+    Offset(i64),
+    At(Moment),
+}
+
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "end" {
+            return Ok(Self::End);
+        }
+        if let Some(time) = text.strip_prefix('@') {
+            return time.parse().map(Self::At);
+        }
+        digits(text).map(Self::Offset).ok_or_else(|| "write end, an offset or @TIME".to_owned())
+    }
+}
+
+/// A number without a sign.
+fn digits<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// What stands between key and value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Separator(pub(crate) Vec<u8>);
+
+impl FromStr for Separator {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match escape::resolve(text)? {
+            bytes if bytes.is_empty() => Err("a separator needs a character at least".to_owned()),
+            bytes => Ok(Self(bytes)),
+        }
+    }
+}
+
+/// `NAME=VALUE`; the name ends at the first `=`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedValue {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+impl FromStr for NamedValue {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// `NAME:PARTITIONS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewTopic {
+    pub(crate) name: String,
+    pub(crate) partitions: i32,
+}
+
+impl FromStr for NewTopic {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, partitions) = text.rsplit_once(':').ok_or("write NAME:PARTITIONS, as in orders:6")?;
+        let partitions = digits(partitions).filter(|&count| count > 0);
+        let partitions = partitions.ok_or("the number of partitions is behind the colon, 1 at least")?;
+        Ok(Self { name: name.to_owned(), partitions })
+    }
+}
+
+fn codec() -> impl TypedValueParser<Value = Codec> {
+    PossibleValuesParser::new(["none", "gzip", "snappy", "lz4", "zstd"]).try_map(|name| name.parse::<Codec>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Args {
+        Args::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    fn read(line: &str) -> ReadArgs {
+        match parse(line).command {
+            Command::Read(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn read_has_its_defaults() {
+        let args = read("ottla read orders");
+        assert_eq!(args.topic, "orders");
+        assert_eq!((args.from, args.until, args.count, args.json), (From::Earliest, None, None, false));
+        assert!(args.partitions.is_empty() && args.format.is_none());
+    }
+
+    #[test]
+    fn every_place_to_begin() {
+        let time = Moment::At(UNIX_EPOCH + Duration::from_millis(5));
+        for (text, from) in [
+            ("earliest", From::Earliest),
+            ("latest", From::Latest),
+            ("0", From::Offset(0)),
+            ("9223372036854775807", From::Offset(i64::MAX)),
+            ("-1", From::Last(1)),
+            ("-100", From::Last(100)),
+            ("@5", From::At(time)),
+            ("@-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
+        ] {
+            assert_eq!(read(&format!("ottla read orders --from {text} -n 1")).from, from);
+            assert_eq!(read(&format!("ottla read orders --from={text}")).from, from);
+        }
+    }
+
+    #[test]
+    fn every_place_to_stop() {
+        let time = Moment::At(UNIX_EPOCH + Duration::from_millis(5));
+        for (text, until) in [("end", Until::End), ("7", Until::Offset(7)), ("@5", Until::At(time))] {
+            assert_eq!(read(&format!("ottla read orders --until {text}")).until, Some(until));
+        }
+    }
+
+    #[test]
+    fn brokers_stand_before_or_behind_the_command() {
+        assert_eq!(parse("ottla -b a:1,b:2 read orders").brokers, "a:1,b:2");
+        assert_eq!(parse("ottla read -b a:1,b:2 orders").brokers, "a:1,b:2");
+    }
+
+    #[test]
+    fn produce_takes_all_its_options() {
+        let line = r"ottla produce orders -p 3 -K \t -Z -z zstd -H a=1 -H b=2=3 -H c=";
+        let Command::Produce(args) = parse(line).command else { panic!() };
+        assert_eq!((args.partition, args.null, args.codec), (Some(3), true, Codec::Zstd));
+        assert_eq!(args.key_separator, Some(Separator(b"\t".to_vec())));
+        let headers: Vec<_> = args.headers.iter().map(|h| (h.name.as_str(), h.value.as_str())).collect();
+        assert_eq!(headers, [("a", "1"), ("b", "2=3"), ("c", "")]);
+    }
+
+    #[test]
+    fn topics_for_the_broker() {
+        let Command::Broker(args) = parse("ottla broker --topic a:1 --topic b:12 --listen [::1]:0").command
+        else {
+            panic!()
+        };
+        let topics: Vec<_> =
+            args.topics.iter().map(|topic| (topic.name.as_str(), topic.partitions)).collect();
+        assert_eq!((topics, args.listen.as_str()), (vec![("a", 1), ("b", 12)], "[::1]:0"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "ottla",
+            "ottla write x",
+            "ottla read",
+            "ottla read a b",
+            "ottla read a -p -1",
+            "ottla read a -p x",
+            "ottla read a -n 0",
+            "ottla read a -n -5",
+            "ottla read a --from first",
+            "ottla read a --from --5",
+            "ottla read a --from +5",
+            "ottla read a --from 1.5",
+            "ottla read a --from @",
+            "ottla read a --from 9223372036854775808",
+            "ottla read a --until latest",
+            "ottla read a --until -5",
+            "ottla read a -f %q",
+            "ottla read a -f %s --json",
+            "ottla produce a -z lzma",
+            "ottla produce a -H novalue",
+            "ottla produce a -p 1 -p 2",
+            "ottla bench a",
+            "ottla bench a --count 0",
+            "ottla bench a --count 5 --api fast",
+            "ottla demo --records 0",
+            "ottla broker --topic a",
+            "ottla broker --topic a:0",
+            "ottla broker --topic a:x",
+        ] {
+            let error = Args::try_parse_from(line.split_whitespace()).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+        assert!(Args::try_parse_from(["ottla", "produce", "a", "-K", ""]).is_err());
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Args::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("ottla {}", command.get_name())), "{help}");
+        }
+    }
+}

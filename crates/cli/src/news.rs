@@ -1,0 +1,258 @@
+//! What a reader's events mean to somebody at a terminal.
+//!
+//! Pure: events go in, notes come out, one for each change and not one for each attempt.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use ottla::{Address, Code, Event, Peer, TopicPartition};
+
+/// What was told, so that it is not told again.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// Whether any broker ever answered.
+    reached: bool,
+    /// Addresses that failed since they last answered, and why they did the last time.
+    down: BTreeMap<String, String>,
+    /// Whether it was told that all of several brokers are gone.
+    outage: bool,
+    leaderless: HashSet<TopicPartition>,
+    refused: HashMap<TopicPartition, Code>,
+    misbehaved: HashMap<Peer, String>,
+}
+
+impl News {
+    /// Takes in an event; the note says what changed, if anything that matters did.
+    pub(crate) fn tell(&mut self, event: Event) -> Option<String> {
+        match event {
+            Event::Connected { address, .. } => self.connected(&address),
+            Event::Retrying { address, reason, .. } => self.retrying(&address, reason),
+            Event::Unreachable { .. } => self.unreachable(),
+            Event::LeaderMissing { at } => self.leader_missing(at),
+            Event::LeaderChanged { at, leader } => self.leader_changed(&at, leader),
+            Event::Refused { at, code } => self.refused(at, code),
+            Event::Misbehaved { peer, what } => self.misbehaved(peer, what),
+            other => once(&other),
+        }
+    }
+
+    /// Whether any broker ever answered.
+    pub(crate) fn reached(&self) -> bool {
+        self.reached
+    }
+
+    /// Why none did, address by address.
+    pub(crate) fn why_unreached(&self, bootstrap: &[Address]) -> String {
+        let why = |address: &Address| {
+            let address = address.to_string();
+            let reason = self.down.get(&address).map_or("no answer yet", String::as_str);
+            format!("{address}: {reason}")
+        };
+        bootstrap.iter().map(why).collect::<Vec<_>>().join("; ")
+    }
+
+    fn connected(&mut self, address: &Address) -> Option<String> {
+        self.reached = true;
+        self.outage = false;
+        self.down.remove(&address.to_string()).map(|_| format!("{address}: reachable again"))
+    }
+
+    fn retrying(&mut self, address: &Address, reason: String) -> Option<String> {
+        let note = format!("{address}: {reason}; trying again");
+        let before = self.down.insert(address.to_string(), reason);
+        before.is_none().then_some(note)
+    }
+
+    /// Of a single broker that is gone its own note has told.
+    fn unreachable(&mut self) -> Option<String> {
+        let news = self.down.len() > 1 && !self.outage;
+        self.outage |= news;
+        news.then(|| "no broker can be reached; trying again until one can".to_owned())
+    }
+
+    fn leader_missing(&mut self, at: TopicPartition) -> Option<String> {
+        let note = format!("{at} has no leader; waiting for one");
+        self.leaderless.insert(at).then_some(note)
+    }
+
+    /// That leaders move is the cluster's business, unless one was missed.
+    fn leader_changed(&mut self, at: &TopicPartition, leader: i32) -> Option<String> {
+        self.leaderless.remove(at).then(|| format!("{at} has a leader again: broker {leader}"))
+    }
+
+    fn refused(&mut self, at: TopicPartition, code: Code) -> Option<String> {
+        let note = format!("{at}: the broker answered {code}; trying again");
+        (self.refused.insert(at, code) != Some(code)).then_some(note)
+    }
+
+    fn misbehaved(&mut self, peer: Peer, what: String) -> Option<String> {
+        let who = match peer {
+            Peer::Seed(_) => "a bootstrap broker".to_owned(),
+            Peer::Node(id) => format!("broker {id}"),
+        };
+        let note = format!("{who}: {what}; trying again");
+        (self.misbehaved.insert(peer, what.clone()) != Some(what)).then_some(note)
+    }
+}
+
+/// What a reader tells only when it changes. Faults are not here: the reader returns them.
+fn once(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::TopicMissing { topic } => format!("topic {topic} does not exist; waiting for it"),
+        Event::TopicFound { topic, partitions: 1 } => format!("topic {topic} is there, with 1 partition"),
+        Event::TopicFound { topic, partitions } => {
+            format!("topic {topic} is there, with {partitions} partitions")
+        }
+        Event::PartitionMissing { at, count } => {
+            let (topic, last) = (&at.topic, count - 1);
+            format!(
+                "topic {topic} has no partition {}; it has {count} (0 to {last}); waiting for it",
+                at.partition
+            )
+        }
+        Event::PartitionsAdded { topic, count } => {
+            format!("topic {topic} has {count} partitions now; the new ones are read from their beginning")
+        }
+        Event::TopicRecreated { topic } => {
+            format!("topic {topic} was deleted and created anew; reading it from its beginning")
+        }
+        Event::OffsetReset { at, from, to } => {
+            format!("{at}: offset {from} is not in the log; going on at {to}")
+        }
+        Event::Truncated { at, from, to } => {
+            format!(
+                "{at}: the log was cut behind offset {from} (an unclean leader election); going on at {to}"
+            )
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ottla::Fault;
+
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address { host: "kafka".to_owned(), port }
+    }
+
+    fn retrying(port: u16, reason: &str) -> Event {
+        let (peer, pause) = (Peer::Seed(0), Duration::from_millis(100));
+        Event::Retrying { peer, address: address(port), reason: reason.to_owned(), pause }
+    }
+
+    fn connected(port: u16) -> Event {
+        Event::Connected { peer: Peer::Node(1), address: address(port) }
+    }
+
+    fn unreachable(rounds: u32) -> Event {
+        Event::Unreachable { rounds, last: "x".to_owned() }
+    }
+
+    fn at(partition: i32) -> TopicPartition {
+        TopicPartition::new("orders", partition)
+    }
+
+    /// The notes that a row of events gives.
+    fn notes(events: impl IntoIterator<Item = Event>) -> Vec<String> {
+        let mut news = News::default();
+        events.into_iter().filter_map(|event| news.tell(event)).collect()
+    }
+
+    #[test]
+    fn an_outage_gives_a_note_when_it_begins_and_one_when_it_ends() {
+        let events = [
+            connected(1),
+            retrying(1, "refused"),
+            unreachable(1),
+            retrying(1, "timed out"),
+            unreachable(2),
+            connected(1),
+            Event::Reachable,
+            connected(1),
+            retrying(1, "closed"),
+        ];
+        let expected =
+            ["kafka:1: refused; trying again", "kafka:1: reachable again", "kafka:1: closed; trying again"];
+        assert_eq!(notes(events), expected);
+    }
+
+    #[test]
+    fn an_outage_of_several_brokers_is_told_as_a_whole_once() {
+        let events = [
+            retrying(1, "refused"),
+            retrying(2, "refused"),
+            unreachable(1),
+            unreachable(2),
+            connected(2),
+            retrying(2, "refused"),
+            unreachable(1),
+        ];
+        let notes = notes(events);
+        let whole = |note: &&String| note.starts_with("no broker can be reached");
+        assert_eq!((notes.len(), notes.iter().filter(whole).count()), (6, 2), "{notes:?}");
+    }
+
+    #[test]
+    fn who_was_never_reached_is_told_with_the_last_reason() {
+        let mut news = News::default();
+        news.tell(retrying(1, "refused"));
+        news.tell(retrying(1, "timed out"));
+        assert!(!news.reached());
+        let why = news.why_unreached(&[address(1), address(2)]);
+        assert_eq!(why, "kafka:1: timed out; kafka:2: no answer yet");
+        news.tell(connected(2));
+        assert!(news.reached());
+    }
+
+    #[test]
+    fn leaders_are_news_when_they_were_missing() {
+        let changed = |leader| Event::LeaderChanged { at: at(3), leader };
+        let missing = || Event::LeaderMissing { at: at(3) };
+        let notes = notes([changed(1), missing(), missing(), changed(2), changed(1)]);
+        let expected = [
+            "orders partition 3 has no leader; waiting for one",
+            "orders partition 3 has a leader again: broker 2",
+        ];
+        assert_eq!(notes, expected);
+    }
+
+    #[test]
+    fn a_broker_that_repeats_itself_is_told_once() {
+        let refused = |partition, code| Event::Refused { at: at(partition), code };
+        let (busy, stale) = (Code::KAFKA_STORAGE_ERROR, Code::NOT_LEADER_OR_FOLLOWER);
+        assert_eq!(notes([refused(0, busy), refused(0, busy), refused(1, busy), refused(0, stale)]).len(), 3);
+        let odd = |what: &str| Event::Misbehaved { peer: Peer::Node(1), what: what.to_owned() };
+        assert_eq!(
+            notes([odd("a"), odd("a"), odd("b")]),
+            ["broker 1: a; trying again", "broker 1: b; trying again"]
+        );
+    }
+
+    #[test]
+    fn changes_of_topics_and_offsets_are_told() {
+        let topic: std::sync::Arc<str> = "orders".into();
+        let events = [
+            Event::TopicMissing { topic: topic.clone() },
+            Event::TopicFound { topic: topic.clone(), partitions: 6 },
+            Event::PartitionMissing { at: at(9), count: 6 },
+            Event::PartitionsAdded { topic: topic.clone(), count: 12 },
+            Event::TopicRecreated { topic },
+            Event::OffsetReset { at: at(0), from: 5, to: 10 },
+            Event::Truncated { at: at(0), from: 5, to: 3 },
+        ];
+        let notes = notes(events);
+        assert_eq!(notes.len(), 7);
+        assert_eq!(notes[2], "topic orders has no partition 9; it has 6 (0 to 5); waiting for it");
+        assert_eq!(notes[5], "orders partition 0: offset 5 is not in the log; going on at 10");
+    }
+
+    #[test]
+    fn faults_are_left_to_the_reader() {
+        let fault = Fault::Topic { topic: "orders".into(), code: Code::TOPIC_AUTHORIZATION_FAILED };
+        assert_eq!(notes([Event::Fault(fault), Event::HeldByCaller { bytes: 1 }]), [""; 0]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Standard output: big blocks, written by a thread of its own.
+//!
+//! Writing blocks for as long as whoever reads our output likes. On a thread of its own that stops our reading, as it
+//! should, but neither our connections nor the answer to Ctrl-C; and while it writes a block the next one fills.
+
+use std::{
+    future::Future,
+    io::{self, Write},
+    sync::mpsc as threads,
+    thread,
+};
+
+use tokio::sync::mpsc;
+
+/// What is written at once. Larger blocks make nothing faster, smaller ones cost system calls.
+const BLOCK: usize = 128 << 10;
+/// One is filled, one is written, one is on its way.
+const BLOCKS: usize = 3;
+
+/// Bytes on their way to standard output.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// What was formatted and not handed over yet.
+    block: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    full: threads::Sender<Vec<u8>>,
+    written: mpsc::UnboundedReceiver<io::Result<Vec<u8>>>,
+}
+
+/// Why nothing can be written any more.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// Whoever read our output has enough.
+    Closed,
+    /// Something is wrong, a full disk for instance.
+    Failed(io::Error),
+}
+
+impl Output {
+    pub(crate) fn stdout() -> Self {
+        Self::over(io::stdout())
+    }
+
+    fn over(sink: impl Write + Send + 'static) -> Self {
+        let (full, blocks) = threads::channel();
+        let (done, written) = mpsc::unbounded_channel();
+        thread::spawn(move || write_all(sink, &blocks, &done));
+        let block = || Vec::with_capacity(BLOCK + BLOCK / 4);
+        Self { block: block(), spare: (1..BLOCKS).map(|_| block()).collect(), full, written }
+    }
+
+    /// Where to append what is to be written.
+    pub(crate) fn block(&mut self) -> &mut Vec<u8> {
+        &mut self.block
+    }
+
+    /// Whether it is time to [`flush`](Self::flush).
+    pub(crate) fn is_full(&self) -> bool {
+        self.block.len() >= BLOCK
+    }
+
+    /// Hands over what there is, as soon as a block is free. What was handed over is still being written.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost and nothing is written twice when the future is dropped.
+    pub(crate) async fn flush(&mut self) -> Result<(), Lost> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        while let Ok(result) = self.written.try_recv() {
+            self.spare.push(block(result)?);
+        }
+        let next = match self.spare.pop() {
+            Some(block) => block,
+            None => self.returned().await?,
+        };
+        // A thread that is gone has left its reason, which the next call finds.
+        let _ = self.full.send(std::mem::replace(&mut self.block, next));
+        Ok(())
+    }
+
+    /// Hands over what there is and waits until all is written.
+    pub(crate) async fn finish(&mut self) -> Result<(), Lost> {
+        self.flush().await?;
+        while self.spare.len() + 1 < BLOCKS {
+            let returned = self.returned().await?;
+            self.spare.push(returned);
+        }
+        Ok(())
+    }
+
+    async fn returned(&mut self) -> Result<Vec<u8>, Lost> {
+        self.written.recv().await.map_or(Err(Lost::Closed), block)
+    }
+}
+
+fn block(written: io::Result<Vec<u8>>) -> Result<Vec<u8>, Lost> {
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Lost::Closed,
+        _ => Lost::Failed(error),
+    })
+}
+
+fn write_all(
+    mut sink: impl Write,
+    blocks: &threads::Receiver<Vec<u8>>,
+    done: &mpsc::UnboundedSender<io::Result<Vec<u8>>>,
+) {
+    while let Ok(mut block) = blocks.recv() {
+        let written = sink.write_all(&block).and_then(|()| sink.flush());
+        let failed = written.is_err();
+        block.clear();
+        if done.send(written.map(|()| block)).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// Ends when nobody reads standard output any more, even while we write nothing to it: `ottla read quiet | head -1`
+/// is done after the first record, not when a second one comes.
+#[cfg(unix)]
+pub(crate) fn nobody_reads() -> impl Future<Output = ()> {
+    use tokio::io::{Interest, unix::AsyncFd};
+    async {
+        #[allow(
+            deprecated,
+            reason = "its fault is to take descriptors that may be closed meanwhile; this one is not"
+        )]
+        let watched = AsyncFd::with_interest(io::stdout(), Interest::ERROR);
+        // Files cannot be watched, and nobody stops reading them.
+        let Ok(stdout) = watched else { return std::future::pending().await };
+        if stdout.ready(Interest::ERROR).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Here a pipe without a reader is noticed when something is written to it.
+#[cfg(not(unix))]
+pub(crate) fn nobody_reads() -> impl Future<Output = ()> {
+    std::future::pending()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, Condvar, Mutex},
+        time::Duration,
+    };
+
+    use super::*;
+
+    /// A sink that can be shut like a tap, and that fails when told to.
+    #[derive(Debug, Clone, Default)]
+    struct Sink(Arc<(Mutex<State>, Condvar)>);
+
+    #[derive(Debug, Default)]
+    struct State {
+        bytes: Vec<u8>,
+        shut: bool,
+        failure: Option<io::ErrorKind>,
+    }
+
+    impl Sink {
+        fn change(&self, change: impl FnOnce(&mut State)) {
+            change(&mut self.0.0.lock().unwrap());
+            self.0.1.notify_all();
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            self.0.0.lock().unwrap().bytes.clone()
+        }
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let state = self.0.1.wait_while(self.0.0.lock().unwrap(), |state| state.shut).unwrap().failure;
+            match state {
+                Some(kind) => Err(kind.into()),
+                None => {
+                    self.change(|state| state.bytes.extend_from_slice(bytes));
+                    Ok(bytes.len())
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    async fn is_stuck(output: &mut Output) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), output.flush()).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn all_bytes_arrive_in_order() {
+        let sink = Sink::default();
+        let mut output = Output::over(sink.clone());
+        let mut expected = Vec::new();
+        for number in 0..100_000_u32 {
+            let line = format!("line {number}\n");
+            expected.extend_from_slice(line.as_bytes());
+            output.block().extend_from_slice(line.as_bytes());
+            if output.is_full() || number % 1000 == 0 {
+                output.flush().await.unwrap();
+            }
+        }
+        output.finish().await.unwrap();
+        assert!(sink.bytes() == expected);
+    }
+
+    #[tokio::test]
+    async fn a_stalled_sink_holds_us_up_and_loses_nothing() {
+        let sink = Sink::default();
+        sink.change(|state| state.shut = true);
+        let mut output = Output::over(sink.clone());
+        for byte in *b"abc" {
+            output.block().push(byte);
+            if byte < b'c' {
+                output.flush().await.unwrap();
+            }
+        }
+        assert!(is_stuck(&mut output).await);
+        assert!(is_stuck(&mut output).await);
+        sink.change(|state| state.shut = false);
+        output.finish().await.unwrap();
+        assert_eq!(sink.bytes(), b"abc");
+    }
+
+    #[tokio::test]
+    async fn a_closed_pipe_and_a_full_disk_are_told_apart() {
+        for (kind, closed) in [(io::ErrorKind::BrokenPipe, true), (io::ErrorKind::StorageFull, false)] {
+            let sink = Sink::default();
+            sink.change(|state| state.failure = Some(kind));
+            let mut output = Output::over(sink);
+            output.block().push(b'x');
+            let lost = output.finish().await.unwrap_err();
+            assert_eq!(matches!(lost, Lost::Closed), closed, "{lost:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_flushing_ends_too() {
+        let sink = Sink::default();
+        sink.change(|state| state.failure = Some(io::ErrorKind::BrokenPipe));
+        let mut output = Output::over(sink);
+        for _ in 0..BLOCKS {
+            output.block().push(b'x');
+            if output.flush().await.is_err() {
+                return;
+            }
+        }
+        panic!("three blocks went into a closed pipe");
+    }
+}

@@ -1,0 +1,228 @@
+//! What was typed, and what it means.
+
+use std::time::SystemTime;
+
+use ottla::{Address, MissingTopic, Start, Until};
+use ottla_wire::record::Codec;
+
+use crate::{
+    args::{self, Api, Args, BenchArgs, BrokerArgs, Command, NewTopic, ProduceArgs, ReadArgs},
+    row::Shape,
+};
+
+/// What a command is going to do; nothing here is open any more.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Plan {
+    Read(ReadPlan),
+    Produce(ProducePlan),
+    Bench(BenchPlan),
+    Demo { records: u32 },
+    Broker(BrokerPlan),
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct ReadPlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) topic: String,
+    /// In order, each once; none means all.
+    pub(crate) partitions: Vec<i32>,
+    pub(crate) start: Start,
+    pub(crate) until: Option<Until>,
+    pub(crate) missing: MissingTopic,
+    pub(crate) limit: Option<u64>,
+    pub(crate) shape: Shape,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct ProducePlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) topic: String,
+    pub(crate) partition: Option<i32>,
+    pub(crate) layout: Layout,
+    pub(crate) codec: Codec,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+}
+
+/// What the parts of a line mean.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Layout {
+    /// Never empty.
+    pub(crate) separator: Option<Vec<u8>>,
+    pub(crate) empty_is_null: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct BenchPlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) topic: String,
+    pub(crate) partition: Option<i32>,
+    pub(crate) count: u64,
+    pub(crate) api: Api,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct BrokerPlan {
+    pub(crate) listen: String,
+    pub(crate) topics: Vec<NewTopic>,
+}
+
+impl Plan {
+    /// Times ago are counted back from `now`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence about what makes no sense.
+    pub(crate) fn new(args: Args, now: SystemTime) -> Result<Self, String> {
+        let Args { brokers, command } = args;
+        Ok(match command {
+            Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)),
+            Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),
+            Command::Bench(args) => Self::Bench(bench(addresses(&brokers)?, args)),
+            Command::Demo(args) => Self::Demo { records: args.records },
+            Command::Broker(args) => Self::Broker(broker(args)?),
+        })
+    }
+}
+
+fn addresses(brokers: &str) -> Result<Vec<Address>, String> {
+    let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let addresses: Vec<Address> = texts.map(str::parse).collect::<Result<_, _>>()?;
+    match addresses.is_empty() {
+        true => Err("no broker is named: give -b HOST:PORT, or set KAFKA_BROKERS".to_owned()),
+        false => Ok(addresses),
+    }
+}
+
+fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> ReadPlan {
+    let mut partitions = args.partitions;
+    partitions.sort_unstable();
+    partitions.dedup();
+    ReadPlan {
+        brokers,
+        topic: args.topic,
+        partitions,
+        start: start(args.from, now),
+        until: args.until.map(|until| self::until(until, now)),
+        // Who names an end wants to get there; who follows can wait.
+        missing: if args.until.is_some() { MissingTopic::Fail } else { MissingTopic::Wait },
+        limit: args.count,
+        shape: if args.json { Shape::Json } else { Shape::Text(args.format.unwrap_or_default()) },
+    }
+}
+
+fn start(from: args::From, now: SystemTime) -> Start {
+    match from {
+        args::From::Earliest => Start::Earliest,
+        args::From::Latest => Start::Latest,
+        args::From::Offset(offset) => Start::Offset(offset),
+        args::From::Last(count) => Start::Last(count),
+        args::From::At(moment) => Start::At(moment.resolve(now)),
+    }
+}
+
+fn until(until: args::Until, now: SystemTime) -> Until {
+    match until {
+        args::Until::End => Until::End,
+        args::Until::Offset(offset) => Until::Offset(offset),
+        args::Until::At(moment) => Until::At(moment.resolve(now)),
+    }
+}
+
+fn produce(brokers: Vec<Address>, args: ProduceArgs) -> ProducePlan {
+    ProducePlan {
+        brokers,
+        topic: args.topic,
+        partition: args.partition,
+        layout: Layout {
+            separator: args.key_separator.map(|separator| separator.0),
+            empty_is_null: args.null,
+        },
+        codec: args.codec,
+        headers: args.headers.into_iter().map(|header| (header.name, header.value.into_bytes())).collect(),
+    }
+}
+
+fn bench(brokers: Vec<Address>, args: BenchArgs) -> BenchPlan {
+    let BenchArgs { topic, partition, count, api } = args;
+    BenchPlan { brokers, topic, partition, count, api }
+}
+
+fn broker(args: BrokerArgs) -> Result<BrokerPlan, String> {
+    let BrokerArgs { listen, topics } = args;
+    let twice =
+        topics.iter().enumerate().find(|(at, topic)| topics[..*at].iter().any(|t| t.name == topic.name));
+    match twice {
+        Some((_, topic)) => Err(format!("topic {} is named twice", topic.name)),
+        None => Ok(BrokerPlan { listen, topics }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use clap::Parser;
+
+    use super::*;
+
+    fn now() -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1_000_000)
+    }
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        Plan::new(Args::try_parse_from(line.split(' ')).unwrap(), now())
+    }
+
+    fn read(line: &str) -> ReadPlan {
+        match plan(line) {
+            Ok(Plan::Read(plan)) => plan,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plain_read_waits_for_its_topic_and_follows() {
+        let plan = read("ottla -b kafka:1 read orders");
+        assert_eq!(plan.brokers, ["kafka:1".parse().unwrap()]);
+        assert_eq!((plan.start, plan.until, plan.missing), (Start::Earliest, None, MissingTopic::Wait));
+        assert_eq!((plan.limit, plan.partitions), (None, vec![]));
+        assert_eq!(plan.shape, Shape::Text("%s\\n".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_end_makes_a_missing_topic_a_failure() {
+        for until in ["end", "5", "@5"] {
+            assert_eq!(read(&format!("ottla read orders --until {until}")).missing, MissingTopic::Fail);
+        }
+        assert_eq!(read("ottla read orders -n 5").missing, MissingTopic::Wait);
+    }
+
+    #[test]
+    fn times_ago_are_counted_back_once() {
+        let plan = read("ottla read orders --from @-15m --until @-1s");
+        assert_eq!(plan.start, Start::At(now() - Duration::from_secs(900)));
+        assert_eq!(plan.until, Some(Until::At(now() - Duration::from_secs(1))));
+        assert_eq!(read("ottla read orders --from -3").start, Start::Last(3));
+    }
+
+    #[test]
+    fn partitions_are_sorted_and_come_once() {
+        assert_eq!(read("ottla read orders -p 3 -p 0 -p 3").partitions, [0, 3]);
+    }
+
+    #[test]
+    fn several_brokers_and_bad_ones() {
+        let brokers: Vec<String> =
+            read("ottla -b a,b:2,,[::1]:3 read x").brokers.iter().map(ToString::to_string).collect();
+        assert_eq!(brokers, ["a:9092", "b:2", "[::1]:3"]);
+        for (brokers, told) in [("a:x", "\"x\""), (",", "no broker"), ("", "no broker"), ("a:0", "\"0\"")] {
+            let error = plan(&format!("ottla -b {brokers} read x")).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_topic_named_twice_is_refused() {
+        assert!(plan("ottla broker --topic a:1 --topic b:1 --topic a:2").unwrap_err().contains("topic a"));
+    }
+}

@@ -1,0 +1,224 @@
+//! `ottla read`.
+
+use std::{
+    collections::BTreeSet,
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use ottla::{Batch, Error, Reader, Records, TopicPartition};
+
+use crate::{
+    exit::Exit,
+    interrupt::Interrupt,
+    output::{self, Lost, Output},
+    plan::ReadPlan,
+    progress::{Progress, Tally},
+    row::Place,
+    tell::Failure,
+    watch::watch,
+};
+
+/// How long what was formatted may take to get out after Ctrl-C; who does not take it by then never will.
+const GRACE: Duration = Duration::from_millis(100);
+
+pub(crate) async fn run(plan: ReadPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
+    let reader = open(&plan)?;
+    let events = reader.events();
+    let (mut output, progress) = (Output::stdout(), Progress::beside_output());
+    let mut reading = Reading::new(&plan, reader, &progress);
+    let end = tokio::select! {
+        biased;
+        () = interrupt.happened() => Ok(End::Interrupted),
+        () = output::nobody_reads() => Ok(End::Unwanted),
+        failure = watch(events, &plan.brokers, |note| progress.note(note)) => Err(failure),
+        end = reading.run(&mut output) => end,
+    };
+    if !matches!(end, Ok(End::Reached | End::Unwanted)) {
+        let _ = tokio::time::timeout(GRACE, output.finish()).await;
+    }
+    progress.finish();
+    end.map(|_| if reading.failed.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+fn open(plan: &ReadPlan) -> Result<Reader, Error> {
+    let brokers: Vec<String> = plan.brokers.iter().map(ToString::to_string).collect();
+    let mut builder = Reader::builder(brokers.join(","))
+        .client_id("ottla-cli")
+        .topic(&plan.topic)
+        .start(plan.start)
+        .missing_topic(plan.missing);
+    if !plan.partitions.is_empty() {
+        builder = builder.partitions(plan.partitions.iter().copied());
+    }
+    if let Some(until) = plan.until {
+        builder = builder.until(until);
+    }
+    builder.open()
+}
+
+/// Why reading ended without a failure of the whole.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// All that was asked for is out.
+    Reached,
+    /// Nobody reads our output any more.
+    Unwanted,
+    Interrupted,
+}
+
+/// From the reader to the output.
+struct Reading<'a> {
+    plan: &'a ReadPlan,
+    reader: Reader,
+    progress: &'a Progress,
+    tally: Tally,
+    /// The partitions that had a fault.
+    failed: BTreeSet<TopicPartition>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(plan: &'a ReadPlan, reader: Reader, progress: &'a Progress) -> Self {
+        Self { plan, reader, progress, tally: Tally::default(), failed: BTreeSet::new() }
+    }
+
+    async fn run(&mut self, output: &mut Output) -> Result<End, Failure> {
+        let copied = match self.copy(output).await {
+            Err(Stop::Output(lost)) => Err(Stop::Output(lost)),
+            copied => output.finish().await.map_err(Stop::Output).and(copied),
+        };
+        match copied {
+            Ok(()) => Ok(End::Reached),
+            Err(Stop::Output(Lost::Closed)) => Ok(End::Unwanted),
+            Err(Stop::Output(Lost::Failed(error))) => {
+                Err(Failure(format!("cannot write the output: {error}")))
+            }
+            Err(Stop::Reader(error)) => Err(error.into()),
+        }
+    }
+
+    async fn copy(&mut self, output: &mut Output) -> Result<(), Stop> {
+        while !self.is_complete() {
+            match self.next_batch(output).await? {
+                Ok(Some(batch)) => self.print(&batch, output).await?,
+                Ok(None) => return Ok(()),
+                Err(error) => self.fail(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The next batch; what was formatted goes out first if there is none yet.
+    ///
+    /// The reader is asked once before anything waits, so that a batch that is there costs no more than a call.
+    async fn next_batch(&mut self, output: &mut Output) -> Result<Result<Option<Batch>, Error>, Stop> {
+        let mut next = pin!(self.reader.next_batch());
+        let ready = poll_fn(|context| match next.as_mut().poll(context) {
+            Poll::Ready(batch) => Poll::Ready(Some(batch)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        match ready.await {
+            Some(batch) => Ok(batch),
+            None => {
+                output.flush().await?;
+                Ok(next.await)
+            }
+        }
+    }
+
+    async fn print(&mut self, batch: &Batch, output: &mut Output) -> Result<(), Stop> {
+        let mut records = batch.records();
+        loop {
+            match self.fill(batch, &mut records, output) {
+                Fill::Full => {
+                    output.flush().await?;
+                    // Everything else (connections, Ctrl-C) gets its turn at least once a block.
+                    tokio::task::yield_now().await;
+                }
+                Fill::Done => break,
+                Fill::Damaged(error) => {
+                    self.note_fault(TopicPartition::new(batch.topic(), batch.partition()), &error);
+                    break;
+                }
+            }
+        }
+        let (reader, partitions) = (&self.reader, || self.reader.control().partitions());
+        let lag = |at: &TopicPartition| reader.control().lag(at).ok().flatten();
+        self.progress.show(self.tally, || partitions().iter().map(lag).sum());
+        Ok(())
+    }
+
+    /// The loop over records; nothing in it waits.
+    fn fill(&mut self, batch: &Batch, records: &mut Records<'_>, output: &mut Output) -> Fill {
+        let place =
+            Place { topic: batch.topic(), partition: batch.partition(), leader_epoch: batch.leader_epoch() };
+        let limit = self.plan.limit.unwrap_or(u64::MAX);
+        while self.tally.records < limit {
+            let record = match records.next() {
+                None => return Fill::Done,
+                Some(Err(error)) => return Fill::Damaged(error.to_string()),
+                Some(Ok(record)) => record,
+            };
+            if let Err(error) = self.plan.shape.write(place, &record, output.block()) {
+                return Fill::Damaged(format!("offset {}: {error}", record.offset));
+            }
+            self.tally.add(record.key(), record.value());
+            if output.is_full() {
+                return Fill::Full;
+            }
+        }
+        Fill::Done
+    }
+
+    /// Whether there is nothing left to do: as many records as were asked for, or no partition that could give one.
+    fn is_complete(&self) -> bool {
+        self.plan.limit.is_some_and(|limit| self.tally.records >= limit) || self.all_failed()
+    }
+
+    fn all_failed(&self) -> bool {
+        if self.failed.is_empty() {
+            return false;
+        }
+        let named =
+            self.plan.partitions.iter().map(|&partition| TopicPartition::new(&*self.plan.topic, partition));
+        let known = self.reader.control().partitions();
+        named.chain(known).all(|at| self.failed.contains(&at))
+    }
+
+    /// A partition's fault is told and the others go on; a fault of the whole ends it all.
+    fn fail(&mut self, error: Error) -> Result<(), Stop> {
+        match error.partition().cloned() {
+            Some(at) => self.note_fault(at, &error.to_string()),
+            None => return Err(Stop::Reader(error)),
+        }
+        Ok(())
+    }
+
+    fn note_fault(&mut self, at: TopicPartition, what: &str) {
+        self.progress.note(what);
+        self.failed.insert(at);
+    }
+}
+
+/// What ended a walk over records.
+enum Fill {
+    /// The block is full.
+    Full,
+    /// The batch is at its end, or there are as many records as were asked for.
+    Done,
+    Damaged(String),
+}
+
+/// What ends reading early.
+enum Stop {
+    Output(Lost),
+    Reader(Error),
+}
+
+impl From<Lost> for Stop {
+    fn from(lost: Lost) -> Self {
+        Self::Output(lost)
+    }
+}

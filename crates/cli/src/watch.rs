@@ -1,0 +1,32 @@
+//! Follows what happens inside a reader, and gives up if no broker is ever reached.
+
+use std::time::Duration;
+
+use ottla::{Address, Events};
+
+use crate::{news::News, tell::Failure};
+
+/// How long a command waits for the first broker.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Passes notes on to `tell`. Ends only when no broker was reached in time; once one was, outages are waited through.
+pub(crate) async fn watch(mut events: Events, bootstrap: &[Address], tell: impl Fn(&str)) -> Failure {
+    let mut news = News::default();
+    let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
+    loop {
+        tokio::select! {
+            biased;
+            event = events.next() => match event {
+                Some(event) => if let Some(note) = news.tell(event) { tell(&note) },
+                None => std::future::pending().await,
+            },
+            () = &mut patience, if !news.reached() => return unreached(&news, bootstrap),
+        }
+    }
+}
+
+/// Why the command fails.
+pub(crate) fn unreached(news: &News, bootstrap: &[Address]) -> Failure {
+    let (seconds, why) = (PATIENCE.as_secs(), news.why_unreached(bootstrap));
+    Failure(format!("no broker could be reached within {seconds} s: {why}"))
+}
