@@ -126,7 +126,9 @@ impl Cluster {
         open.queue.len() + usize::from(!matches!(open.phase, Phase::Idle))
     }
 
+    /// What was changed before happened before.
     fn tell_time(&mut self, now: Instant, wall_ms: i64) {
+        self.settle();
         self.now = Some(self.now.map_or(now, |before| before.max(now)));
         self.wall_ms = wall_ms;
     }

@@ -8,7 +8,7 @@ use crate::Refused;
 use crate::epochs::Epochs;
 use bytes::Bytes;
 use ottla_wire::code::Code;
-use ottla_wire::record::{BatchHeader, Codec, Decoder, RecordError, Records, set_append_time};
+use ottla_wire::record::{BatchHeader, Codec, Decoder, Record, RecordError, Records, set_append_time};
 use std::collections::VecDeque;
 
 /// A log. Batches are in the order of their offsets, without overlap; there may be gaps between them.
@@ -217,28 +217,29 @@ impl Log {
 
     /// The first record at or after the start of the log whose timestamp is not before `time`.
     pub(crate) fn by_time(&self, time: i64) -> Result<Option<Found>, RecordError> {
-        self.first_record(|header| header.max_timestamp >= time, |timestamp| timestamp >= time)
+        let is_it = |record: &Record<'_>| record.offset >= self.start && record.timestamp >= time;
+        self.first_record(|header| header.max_timestamp >= time, is_it)
     }
 
-    /// The first record with the greatest timestamp.
+    /// The first record with the greatest timestamp, also one before the start, if its batch is still there.
     pub(crate) fn newest(&self) -> Result<Option<Found>, RecordError> {
         let Some(newest) = self.batches.iter().map(|batch| batch.header.max_timestamp).max() else {
             return Ok(None);
         };
-        self.first_record(|header| header.max_timestamp == newest, |timestamp| timestamp == newest)
+        self.first_record(|header| header.max_timestamp == newest, |record| record.timestamp == newest)
     }
 
     fn first_record(
         &self,
         batch_may: impl Fn(&BatchHeader) -> bool,
-        is_it: impl Fn(i64) -> bool,
+        is_it: impl Fn(&Record<'_>) -> bool,
     ) -> Result<Option<Found>, RecordError> {
         let mut decoder = Decoder::new();
         let mut unpacked = Vec::new();
         for batch in self.batches.iter().filter(|batch| batch_may(&batch.header)) {
             for record in batch.records(&mut decoder, &mut unpacked)? {
                 let record = record?;
-                if record.offset >= self.start && is_it(record.timestamp) {
+                if is_it(&record) {
                     let leader_epoch = batch.header.leader_epoch;
                     let found = Found { timestamp: record.timestamp, offset: record.offset, leader_epoch };
                     return Ok(Some(found));

@@ -179,19 +179,20 @@ impl Store {
         Ok(partition)
     }
 
-    /// Checks that a topic may be made so, and gives the replicas of each partition.
-    pub(crate) fn check_topic(&self, name: &str, options: &TopicOptions) -> Result<Vec<Vec<i32>>, Refused> {
+    /// Checks that a topic may have this name and so many partitions.
+    pub(crate) fn check_topic(&self, name: &str, options: &TopicOptions) -> Result<(), Refused> {
         check_name(name)?;
         self.check_is_new(name)?;
         if options.partitions < 1 {
             let message = "Number of partitions was set to an invalid non-positive value.";
             return Err(Refused::new(Code::INVALID_PARTITIONS, message));
         }
-        self.place(0..options.partitions, options.replication)
+        Ok(())
     }
 
     pub(crate) fn create_topic(&mut self, name: &str, options: TopicOptions) -> Result<Uuid, Refused> {
-        let replicas = self.check_topic(name, &options)?;
+        self.check_topic(name, &options)?;
+        let replicas = self.place(0..options.partitions, options.replication)?;
         Ok(self.create_topic_on(name, options, replicas))
     }
 
@@ -363,7 +364,12 @@ impl Store {
     }
 
     /// Replicas for new partitions, round the nodes that run (all nodes, if none does).
-    fn place(&self, partitions: std::ops::Range<i32>, replication: i16) -> Result<Vec<Vec<i32>>, Refused> {
+    pub(crate) fn place(
+        &self,
+        partitions: std::ops::Range<i32>,
+        replication: i16,
+    ) -> Result<Vec<Vec<i32>>, Refused> {
+        check_count(partitions.len())?;
         let mut ids: Vec<i32> = self.running().map(|node| node.options.id).collect();
         if ids.is_empty() {
             ids = self.nodes.keys().copied().collect();
@@ -427,6 +433,14 @@ impl Partition {
             _ => Ok(()),
         }
     }
+}
+
+/// Kafka makes fewer than so many partitions at once; here that also keeps a request from taking all memory.
+fn check_count(partitions: usize) -> Result<(), Refused> {
+    if partitions < 10_000 {
+        return Ok(());
+    }
+    Err(Refused::new(Code::POLICY_VIOLATION, "Excessively large number of partitions per request."))
 }
 
 /// Kafka's rule for topic names.

@@ -2,7 +2,7 @@
 //!
 //! - Any node answers, and the topic is there at once. -1 partitions or replicas are one.
 //! - Configurations: `message.timestamp.type` and `max.message.bytes` are heeded, all others accepted and ignored.
-//! - Manual assignments name the replicas; the first is the leader.
+//! - Manual assignments name the replicas; the first is the leader. A topic named twice: INVALID_REQUEST, once.
 //!
 //! Not imitated: NOT_CONTROLLER, policies, checks of configurations' names; the configurations in the reply are an empty
 //! list.
@@ -25,16 +25,20 @@ impl Asks for CreateTopicsRequest {
 
 impl Serve for CreateTopicsRequest {
     fn serve(self, store: &mut Store, call: &Call) -> Served<CreateTopicsResponse> {
-        let answer = |topic: &CreatableTopic| {
-            let is_twice = self.topics.iter().filter(|other| other.name == topic.name).count() > 1;
+        let is_named_in =
+            |topics: &[CreatableTopic], name: &str| topics.iter().any(|topic| topic.name == name);
+        let mut topics = Vec::new();
+        for (at, topic) in self.topics.iter().enumerate() {
             let made = match call.errors.at_topic(&topic.name) {
+                _ if is_named_in(&self.topics[..at], &topic.name) => continue,
                 Some(code) => Err(Refused::new(code, code.sentence())),
-                None if is_twice => Err(Refused::new(Code::INVALID_REQUEST, "Duplicate topic name.")),
+                None if is_named_in(&self.topics[at + 1..], &topic.name) => {
+                    Err(Refused::new(Code::INVALID_REQUEST, "Duplicate topic name."))
+                }
                 None => create(store, topic, self.validate_only),
             };
-            result(topic, made)
-        };
-        let topics = self.topics.iter().map(answer).collect();
+            topics.push(result(topic, made));
+        }
         Served::Reply(CreateTopicsResponse { topics, ..Default::default() })
     }
 }
@@ -47,10 +51,11 @@ struct Created {
 
 fn create(store: &mut Store, topic: &CreatableTopic, only_check: bool) -> Result<Created, Refused> {
     let options = options(topic)?;
-    let mut replicas = store.check_topic(&topic.name, &options)?;
-    if !topic.assignments.is_empty() {
-        replicas = assigned(store, &topic.assignments)?;
-    }
+    store.check_topic(&topic.name, &options)?;
+    let replicas = match topic.assignments.is_empty() {
+        true => store.place(0..options.partitions, options.replication)?,
+        false => assigned(store, &topic.assignments)?,
+    };
     let (partitions, replication) = (options.partitions, options.replication);
     let id = match only_check {
         true => Uuid::ZERO,

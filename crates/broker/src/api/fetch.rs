@@ -257,6 +257,7 @@ impl Fetch {
             }
             Err(code) => {
                 let mut partition = failed(wanted.partition, code);
+                partition.aborted_transactions = None;
                 if self.version >= 16 && has_hint(code) {
                     let (leader_id, leader_epoch) =
                         leader_hint(store.partition(&wanted.topic, wanted.partition));

@@ -5,7 +5,8 @@
 //!   log (9, 11), which is always empty. Another negative time, or one before its version: UNSUPPORTED_VERSION.
 //! - Otherwise the first record that is not before the time, looked for record by record, compressed batches too; -1 if
 //!   there is none.
-//! - Only the leader answers; leader epochs are checked. A partition asked for twice: INVALID_REQUEST.
+//! - Only the leader answers; leader epochs are checked. A partition asked for twice: INVALID_REQUEST,
+//!   once.
 //!
 //! Not imitated: OFFSET_NOT_AVAILABLE after a change of leader, tiered storage.
 
@@ -29,55 +30,44 @@ impl Asks for ListOffsetsRequest {
 
 impl Serve for ListOffsetsRequest {
     fn serve(self, store: &mut Store, call: &Call) -> Served<ListOffsetsResponse> {
-        let topic = |topic: &ListOffsetsTopic| ListOffsetsTopicResponse {
-            name: topic.name.clone(),
-            partitions: topic.partitions.iter().map(|asked| self.answer(store, call, topic, asked)).collect(),
+        let topic = |topic: &ListOffsetsTopic| {
+            let asked = topic.partitions.iter().enumerate().filter(|(at, asked)| is_first(topic, *at, asked));
+            let partitions = asked.map(|(at, asked)| answer(store, call, topic, at, asked)).collect();
+            ListOffsetsTopicResponse { name: topic.name.clone(), partitions }
         };
         let topics = self.topics.iter().map(topic).collect();
         Served::Reply(ListOffsetsResponse { topics, ..Default::default() })
     }
 }
 
-trait Answer {
-    fn answer(
-        &self,
-        store: &Store,
-        call: &Call,
-        topic: &ListOffsetsTopic,
-        asked: &ListOffsetsPartition,
-    ) -> ListOffsetsPartitionResponse;
-
-    fn is_twice(&self, topic: &str, index: i32) -> bool;
+fn is_first(topic: &ListOffsetsTopic, at: usize, asked: &ListOffsetsPartition) -> bool {
+    topic.partitions[..at].iter().all(|before| before.partition_index != asked.partition_index)
 }
 
-impl Answer for ListOffsetsRequest {
-    fn answer(
-        &self,
-        store: &Store,
-        call: &Call,
-        topic: &ListOffsetsTopic,
-        asked: &ListOffsetsPartition,
-    ) -> ListOffsetsPartitionResponse {
-        let index = asked.partition_index;
-        let found = match call.errors.at(&topic.name, index) {
-            Some(code) => Err(code),
-            None if self.is_twice(&topic.name, index) => Err(Code::INVALID_REQUEST),
-            None => check_time(asked.timestamp, call.version)
-                .and_then(|()| store.led(call.node, &topic.name, index, asked.current_leader_epoch))
-                .and_then(|partition| look_up(partition, asked.timestamp)),
-        };
-        let error_code = super::code(&found);
-        let nothing = Found { timestamp: -1, offset: -1, leader_epoch: -1 };
-        let Found { timestamp, offset, leader_epoch } = found.unwrap_or(nothing);
-        let leader_epoch = if call.version >= 4 { leader_epoch } else { -1 };
-        ListOffsetsPartitionResponse { partition_index: index, error_code, timestamp, offset, leader_epoch }
-    }
+fn is_last(topic: &ListOffsetsTopic, at: usize, asked: &ListOffsetsPartition) -> bool {
+    topic.partitions[at + 1..].iter().all(|after| after.partition_index != asked.partition_index)
+}
 
-    fn is_twice(&self, topic: &str, index: i32) -> bool {
-        let partitions =
-            self.topics.iter().filter(|asked| asked.name == topic).flat_map(|asked| &asked.partitions);
-        partitions.filter(|asked| asked.partition_index == index).count() > 1
-    }
+fn answer(
+    store: &Store,
+    call: &Call,
+    topic: &ListOffsetsTopic,
+    at: usize,
+    asked: &ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse {
+    let index = asked.partition_index;
+    let found = match call.errors.at(&topic.name, index) {
+        Some(code) => Err(code),
+        None if !is_last(topic, at, asked) => Err(Code::INVALID_REQUEST),
+        None => check_time(asked.timestamp, call.version)
+            .and_then(|()| store.led(call.node, &topic.name, index, asked.current_leader_epoch))
+            .and_then(|partition| look_up(partition, asked.timestamp)),
+    };
+    let error_code = super::code(&found);
+    let nothing = Found { timestamp: -1, offset: -1, leader_epoch: -1 };
+    let Found { timestamp, offset, leader_epoch } = found.unwrap_or(nothing);
+    let leader_epoch = if call.version >= 4 { leader_epoch } else { -1 };
+    ListOffsetsPartitionResponse { partition_index: index, error_code, timestamp, offset, leader_epoch }
 }
 
 const LATEST: i64 = -1;
