@@ -217,7 +217,8 @@ pub(crate) fn java(version: &str, level: &str, options: &[&str]) -> Result<Comma
     let mut java = Command::new(jars::java()?);
     let mut classpath = format!("{}/*", jars::kafka(version)?.display());
     match jars::logger() {
-        Ok(libs) => classpath += &format!(":{}/*", libs.display()),
+        // In front, since some versions bring one of their own, which nobody configures.
+        Ok(libs) => classpath.insert_str(0, &format!("{}/*:", libs.display())),
         Err(failure) => eprintln!("going on without Kafka's log: {failure}"),
     }
     java.args(options).arg(format!("-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"));
