@@ -185,9 +185,8 @@ fn snappy_that_is_wrong() {
 
 #[test]
 fn lz4_with_all_that_a_frame_may_have() {
-    let sizes = [BlockSize::Max64KB, BlockSize::Max256KB, BlockSize::Max1MB, BlockSize::Max4MB];
-    for content in [text(), noise(140_000), b"x".to_vec(), Vec::new()] {
-        for size in sizes {
+    for content in [text(), noise(70_000), b"x".to_vec(), Vec::new()] {
+        for size in [BlockSize::Max64KB, BlockSize::Max4MB] {
             for mode in [BlockMode::Independent, BlockMode::Linked] {
                 for bits in 0..8 {
                     let info = FrameInfo::new()
@@ -297,7 +296,7 @@ fn zstd_that_is_wrong() {
 /// A few KB that unpack to far more than is allowed: stopped at the limit, without the memory of what they claim.
 #[test]
 fn bombs_do_not_go_off() {
-    const BOMB: usize = 20 << 20;
+    const BOMB: usize = 8 << 20;
     const SMALL: usize = 1 << 20;
     let zeros = vec![0; BOMB];
     let level = zstd_safe::CParameter::CompressionLevel(1);
@@ -345,6 +344,15 @@ fn claims_take_no_memory() {
         assert!(matches!(found, Err(RecordError::Corrupt { .. })), "{codec}: {found:?}");
         assert!(out.capacity() < ALLOWED, "{codec} took {} bytes", out.capacity());
     }
+}
+
+/// Go's library frames whatever it has for blocks of 4 MiB: a small batch is still small.
+#[test]
+fn large_blocks_take_no_memory() {
+    let packed = lz4(FrameInfo::new().block_size(BlockSize::Max4MB), &text());
+    let mut out = Vec::new();
+    Decoder::new().decode(Codec::Lz4, &packed, LIMIT, &mut out).unwrap();
+    assert!(out == text() && out.capacity() < 2 * out.len());
 }
 
 #[test]

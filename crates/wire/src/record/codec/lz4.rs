@@ -13,24 +13,81 @@ const WINDOW: usize = 64 * 1024;
 /// In front of a block's length: it is stored as it is.
 const STORED: u32 = 1 << 31;
 
+/// Blocks of up to this size unpack straight into the output. What larger ones may need is often far more than what
+/// they hold (Go's library says 4 MiB for whatever there is), and would have to be cleared for each batch.
+const DIRECT_MAX: usize = 64 * 1024;
+/// A byte of a block stands for no more than this many of its content.
+const RATIO_MAX: usize = 255;
+
 /// One frame of the LZ4 frame format, its blocks unpacked right behind one another into the output, where
 /// `lz4_flex`'s own frame reader would unpack each into a buffer of its own and copy it from there.
 ///
 /// Like Java's client, this ignores what follows the frame's end mark. Unlike it, this also reads linked blocks, and
 /// checks the content checksum.
 #[derive(Default)]
-pub(super) struct Decoder {}
+pub(super) struct Decoder {
+    /// Room for blocks that do not unpack straight into the output.
+    large: Vec<u8>,
+}
 
 impl Decoder {
     pub(super) fn decode(&mut self, src: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), RecordError> {
         let (frame, mut rest) = Frame::parse(src)?;
         let mut len = 0;
         while let Some(block) = frame.next_block(&mut rest)? {
-            len = frame.decode_block(block, len, limit, out)?;
+            len += match block {
+                Block::Stored(bytes) => store(bytes, len, limit, out)?,
+                Block::Packed(bytes) => self.unpack(&frame, bytes, len, limit, out)?,
+            };
         }
         out.truncate(len);
         frame.check_content(rest, out)
     }
+
+    /// Unpacks a block behind the first `at` bytes of `out` and returns its size.
+    fn unpack(
+        &mut self,
+        frame: &Frame,
+        block: &[u8],
+        at: usize,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, RecordError> {
+        let most = frame.block_max.min(block.len() * RATIO_MAX);
+        let room = most.min(limit - at);
+        let direct = room <= DIRECT_MAX || at + room <= out.len();
+        if direct {
+            grow(out, at + room);
+        } else {
+            grow(&mut self.large, room);
+        }
+        let (before, after) = out.split_at_mut(at);
+        let place = if direct { &mut after[..room] } else { &mut self.large[..room] };
+        let window = if frame.linked { &before[at.saturating_sub(WINDOW)..] } else { &[] };
+        let done = match window {
+            [] => decompress_into(block, place),
+            window => decompress_into_with_dict(block, place, window),
+        };
+        let size = done.map_err(|error| match error {
+            DecompressError::OutputTooSmall { .. } if room < most => RecordError::TooLarge { limit },
+            error => Codec::Lz4.corrupt(error),
+        })?;
+        if !direct {
+            out.truncate(at);
+            out.extend_from_slice(&self.large[..size]);
+        }
+        Ok(size)
+    }
+}
+
+/// Copies a block that is stored as it is behind the first `at` bytes of `out` and returns its size.
+fn store(block: &[u8], at: usize, limit: usize, out: &mut Vec<u8>) -> Result<usize, RecordError> {
+    if block.len() > limit - at {
+        return Err(RecordError::TooLarge { limit });
+    }
+    grow(out, at + block.len());
+    out[at..at + block.len()].copy_from_slice(block);
+    Ok(block.len())
 }
 
 /// What a frame says of itself.
@@ -42,7 +99,6 @@ struct Frame {
     block_max: usize,
 }
 
-#[derive(Clone, Copy)]
 enum Block<'a> {
     Stored(&'a [u8]),
     Packed(&'a [u8]),
@@ -103,39 +159,6 @@ impl Frame {
         Ok(Some(if word & STORED == 0 { Block::Packed(block) } else { Block::Stored(block) }))
     }
 
-    /// Unpacks a block behind the first `at` bytes of `out` and returns where it ends.
-    fn decode_block(
-        &self,
-        block: Block<'_>,
-        at: usize,
-        limit: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<usize, RecordError> {
-        let room = match block {
-            Block::Stored(bytes) => bytes.len(),
-            Block::Packed(_) => self.block_max,
-        };
-        let end = at + room.min(limit - at);
-        grow(out, end);
-        let (before, after) = out[..end].split_at_mut(at);
-        let done = match block {
-            Block::Stored(bytes) if bytes.len() > after.len() => Err(RecordError::TooLarge { limit }),
-            Block::Stored(bytes) => {
-                after.copy_from_slice(bytes);
-                Ok(bytes.len())
-            }
-            Block::Packed(bytes) if self.linked && at > 0 => {
-                let window = &before[at.saturating_sub(WINDOW)..];
-                decompress_into_with_dict(bytes, after, window)
-                    .map_err(|error| problem(error, end == limit, limit))
-            }
-            Block::Packed(bytes) => {
-                decompress_into(bytes, after).map_err(|error| problem(error, end == limit, limit))
-            }
-        };
-        Ok(at + done?)
-    }
-
     /// Holds the content to what the frame says of it; `rest` is what follows the end mark.
     fn check_content(&self, mut rest: &[u8], content: &[u8]) -> Result<(), RecordError> {
         if let Some(size) = self.content_size.filter(|&size| size != content.len() as u64) {
@@ -154,15 +177,6 @@ pub(super) fn encode(records: &[u8]) -> Result<Vec<u8>, RecordError> {
     let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
     encoder.write_all(records).map_err(|error| Codec::Lz4.corrupt(error))?;
     encoder.finish().map_err(|error| Codec::Lz4.corrupt(error))
-}
-
-/// What a block's failure means: where the room was cut to the limit, having too little of it is no fault of the data.
-#[cold]
-fn problem(error: DecompressError, at_limit: bool, limit: usize) -> RecordError {
-    match error {
-        DecompressError::OutputTooSmall { .. } if at_limit => RecordError::TooLarge { limit },
-        error => Codec::Lz4.corrupt(error),
-    }
 }
 
 fn take<'a>(rest: &mut &'a [u8], len: usize, what: &str) -> Result<&'a [u8], RecordError> {

@@ -86,7 +86,7 @@ pub(super) fn encode(records: &[u8]) -> Result<Vec<u8>, RecordError> {
 fn room(src: &[u8]) -> Option<usize> {
     let room = match zstd_safe::get_frame_content_size(src).ok()? {
         Some(size) => usize::try_from(size).ok()?,
-        None => blocks(src)? * BLOCK_MAX,
+        None => blocks(src)?.saturating_mul(BLOCK_MAX),
     };
     (room <= src.len().saturating_mul(RATIO).max(BLOCK_MAX)).then_some(room)
 }
