@@ -102,13 +102,8 @@ impl Field {
         match (&self.kind, self.optional) {
             (_, true) if default == "None" => format!("{place}.is_some()"),
             (_, true) => format!("{place}.as_ref().is_none_or(|value| !value.is_empty())"),
-            (Kind::Bool, _) => {
-                if default == "true" {
-                    format!("!{place}")
-                } else {
-                    place
-                }
-            }
+            (Kind::Bool, _) if default == "true" => format!("!{place}"),
+            (Kind::Bool, _) => place,
             (Kind::Uuid, _) => format!("!{place}.is_zero()"),
             (Kind::String | Kind::Bytes | Kind::Records | Kind::Array(_), _) => {
                 format!("!{place}.is_empty()")

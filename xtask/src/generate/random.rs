@@ -8,6 +8,7 @@ use std::fmt::Write;
 pub(super) fn module(messages: &[Message]) -> String {
     let mut code = String::from(
         "//! Messages with random values in all the fields that a version carries.
+#![allow(clippy::field_reassign_with_default, reason = \"a field that the version does not carry keeps its default\")]
 
 use crate::source::{Random, Source};
 use ottla_wire::message::*;
@@ -51,10 +52,12 @@ fn random(message: &Message, part: &Struct) -> String {
     )
 }
 
-/// A tagged field is left out half the time.
 fn fill(field: &Field) -> String {
-    let fill = format!("value.{} = {};\n", field.name, value(field));
-    if field.tag.is_some() { format!("if source.bool() {{ {fill} }}\n") } else { fill }
+    let (name, value) = (&field.name, value(field));
+    match field.tag {
+        None => format!("value.{name} = {value};\n"),
+        Some(_) => format!("value.{name} = source.tagged(value.{name}, |source| {value});\n"),
+    }
 }
 
 fn value(field: &Field) -> String {

@@ -214,6 +214,7 @@ impl Part<'_> {
     }
 
     fn least_of(&self, field: &Field, version: i16, flexible: bool) -> usize {
+        let length = |fixed: usize| if flexible { 1 } else { fixed };
         match &field.kind {
             Kind::Struct(_) if field.optional => 1,
             Kind::Bool | Kind::I8 => 1,
@@ -221,20 +222,8 @@ impl Part<'_> {
             Kind::I32 => 4,
             Kind::I64 => 8,
             Kind::Uuid => 16,
-            Kind::String => {
-                if flexible {
-                    1
-                } else {
-                    2
-                }
-            }
-            Kind::Bytes | Kind::Records | Kind::Array(_) => {
-                if flexible {
-                    1
-                } else {
-                    4
-                }
-            }
+            Kind::String => length(2),
+            Kind::Bytes | Kind::Records | Kind::Array(_) => length(4),
             Kind::Struct(name) => {
                 let part = self.message.find(name);
                 part.map_or(0, |part| Part { message: self.message, part }.least_in(version))

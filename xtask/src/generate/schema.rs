@@ -200,6 +200,9 @@ impl Field {
         if matches!(self.kind, Kind::Struct(_)) && self.optional && self.default.as_deref() != Some("null") {
             return fail("is a struct that may be null and is not by default");
         }
+        if self.kind == Kind::String && !matches!(self.default.as_deref(), None | Some("" | "null")) {
+            return fail("is a string with a default that is neither empty nor null");
+        }
         Ok(())
     }
 }
@@ -275,4 +278,89 @@ fn snake_case(name: &str) -> String {
 /// The module of a message: `fetch_request` for `FetchRequest`.
 pub(super) fn module_of(name: &str) -> String {
     snake_case(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(versions: &str, rest: &str) -> String {
+        format!(
+            r#"{{
+              // A comment, as Kafka writes them.
+              "apiKey": 7, "type": "request", "name": "PingRequest", {rest},
+              "validVersions": "{versions}", "flexibleVersions": "2+"
+            }}"#
+        )
+    }
+
+    fn field(text: &str) -> Result<Message> {
+        Message::parse(
+            &schema("0-4", &format!(r#""fields": [{{ "name": "Text", "about": "", {text} }}]"#)),
+            None,
+        )
+    }
+
+    #[test]
+    fn a_version_that_is_not_stable_is_not_spoken_and_a_reply_follows_its_request() {
+        let unstable = schema("1-4", r#""latestVersionUnstable": true, "fields": []"#);
+        let request = Message::parse(&unstable, None).unwrap();
+        assert_eq!(request.versions, Versions { min: 1, max: 3 });
+        let reply = Message::parse(&schema("0-4", r#""fields": []"#), Some(request.versions)).unwrap();
+        assert_eq!(reply.versions, request.versions);
+        assert_eq!(reply.flexible_from(), Some(2));
+    }
+
+    #[test]
+    fn a_field_that_no_spoken_version_carries_is_left_out() {
+        let fields =
+            |versions: &str| field(&format!(r#""type": "string", "versions": "{versions}""#)).unwrap();
+        assert_eq!(fields("5+").structs[0].fields.len(), 0);
+        assert_eq!(fields("3+").structs[0].fields[0].versions, Versions { min: 3, max: 4 });
+    }
+
+    #[test]
+    fn a_struct_used_twice_has_the_fields_of_both_uses() {
+        let message = Message::parse(
+            &schema(
+                "0-4",
+                r#""fields": [
+                  { "name": "Old", "type": "[]Topic", "versions": "0-1", "about": "" },
+                  { "name": "New", "type": "[]Topic", "versions": "3+", "about": "" }
+                ],
+                "commonStructs": [{ "name": "Topic", "versions": "0+", "fields": [
+                  { "name": "Name", "type": "string", "versions": "0+", "about": "" },
+                  { "name": "TopicId", "type": "uuid", "versions": "4+", "about": "" }
+                ]}]"#,
+            ),
+            None,
+        )
+        .unwrap();
+        let topic = message.find("Topic").unwrap();
+        let names: Vec<_> = topic.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!((topic.versions, names), (Versions { min: 0, max: 4 }, vec!["name", "topic_id"]));
+        assert_eq!(message.structs.len(), 2);
+    }
+
+    #[test]
+    fn what_the_rust_would_get_wrong_is_refused() {
+        for (text, told) in [
+            (r#""type": "float64", "versions": "0+""#, "the type `float64` is not known here yet"),
+            (r#""type": "string", "versions": "0+", "default": "x""#, "neither empty nor null"),
+            (r#""type": "int8", "versions": "0+", "tag": 0, "taggedVersions": "0+""#, "without tags"),
+            (
+                r#""type": "int8", "versions": "0+", "tag": 0, "taggedVersions": "2+""#,
+                "some of its versions only",
+            ),
+            (
+                r#""type": "Leader", "versions": "0+", "nullableVersions": "1+", "default": "null""#,
+                "may be null",
+            ),
+            (r#""type": "Leader", "versions": "0+", "nullableVersions": "0+""#, "is not by default"),
+        ] {
+            let error = field(text).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+            assert!(error.starts_with("the schema of PingRequest: PingRequest.\"Text\": "), "{error}");
+        }
+    }
 }

@@ -1,4 +1,5 @@
 //! The messages: against another implementation, and against bytes that are not what they should be.
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without")]
 
 mod agree;
 mod allocations;

@@ -85,6 +85,11 @@ impl Source {
         if allowed && self.below(3) == 0 { None } else { Some(value(self)) }
     }
 
+    /// A tagged field is left out half the time.
+    pub(crate) fn tagged<T>(&mut self, default: T, value: impl FnOnce(&mut Self) -> T) -> T {
+        if self.bool() { value(self) } else { default }
+    }
+
     /// Short as a rule, `long` now and then.
     fn length(&mut self, long: usize) -> usize {
         if self.long && self.below(40) == 0 { long } else { self.below(4) }
