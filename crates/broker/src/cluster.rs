@@ -9,6 +9,8 @@ use crate::{ConnectionId, Refused};
 use bytes::Bytes;
 use ottla_wire::Uuid;
 use ottla_wire::api::ApiKey;
+use ottla_wire::code::Code;
+use ottla_wire::record::{BatchBuilder, Codec};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
@@ -275,6 +277,29 @@ impl Cluster {
     /// There is no such partition, or the bytes are not whole batches.
     pub fn append(&mut self, topic: &str, partition: i32, batches: impl Into<Bytes>) -> Result<i64, Refused> {
         self.store.append(topic, partition, &batches.into(), None)
+    }
+
+    /// Appends one batch with a record for each value, without keys or headers, uncompressed, all at this time (ms since
+    /// 1970). Gives the offset of the first.
+    ///
+    /// # Errors
+    /// There is no such partition, or there are no values.
+    pub fn append_values<V: AsRef<[u8]>>(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        timestamp: i64,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<i64, Refused> {
+        let mut batch = BatchBuilder::new(Codec::None);
+        for value in values {
+            batch.push(timestamp, None, Some(value.as_ref()), &[]);
+        }
+        if batch.is_empty() {
+            return Err(Refused::new(Code::INVALID_RECORD, "there are no values"));
+        }
+        let batch = batch.build().map_err(|error| Refused::new(Code::INVALID_RECORD, error.to_string()))?;
+        self.append(topic, partition, batch)
     }
 
     /// Appends batches with the offsets and the leader epochs that stand in them. They may leave gaps, as compaction

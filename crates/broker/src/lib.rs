@@ -7,6 +7,25 @@
 //! epochs, topic ids and the error codes of Apache Kafka 4.4, which it is compared with. What goes wrong can be scripted
 //! ([`Fault`]): errors, delays, cut and wrong replies, leaders that move, nodes that stop.
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use ottla_broker::{ApiKey, Broker, ClusterOptions, Code, Fault};
+//!
+//! let broker = Broker::start(ClusterOptions::new().nodes(3)).await?;
+//! broker.with(|cluster| {
+//!     cluster.create_topic("letters", 6)?;
+//!     cluster.append_values("letters", 0, 1_700_000_000_000, ["Dear", "Ottla"])
+//! })?;
+//! // The next fetch of partition 0 meets a broker that has just lost it.
+//! let fault = Fault::partition_error(ApiKey::Fetch, Code::NOT_LEADER_OR_FOLLOWER).topic("letters").partition(0);
+//! let fault = broker.with(|cluster| cluster.fault(fault));
+//!
+//! // .. let a client read from broker.bootstrap() ..
+//!
+//! println!("the fault met {} requests", broker.with(|cluster| cluster.fault_hits(fault)));
+//! # Ok(()) }
+//! ```
+//!
 //! Each API's file in `src/api` says what it does not imitate. In general:
 //! - Nothing is replicated. A partition has one log, whatever its replicas and its leader: what is produced is visible at
 //!   once, and the high watermark is the end of the log.

@@ -90,10 +90,11 @@ impl Cluster {
         self.received.push(now, node, connection, &header, frame);
         let is_spoken = api::versions(&self.store, header.api)
             .is_some_and(|(min, max)| (min..=max).contains(&header.version));
+        let asked = Asked { connection, node, header: &header };
         match (is_spoken, header.api) {
-            (true, _) => self.serve(connection, node, &header, input),
+            (true, _) => self.serve(&asked, input),
             (false, ApiKey::ApiVersions) => {
-                self.answer_unsupported(connection, &header);
+                self.answer_unsupported(&asked);
                 Ok(())
             }
             (false, api) => {
@@ -104,28 +105,21 @@ impl Cluster {
         }
     }
 
-    fn serve(
-        &mut self,
-        connection: ConnectionId,
-        node: i32,
-        header: &RequestHeader,
-        input: Input,
-    ) -> Result<(), DecodeError> {
-        let asked = Asked { connection, node, header };
-        match header.api {
-            ApiKey::Produce => self.answer::<ProduceRequest>(&asked, input),
-            ApiKey::Fetch => self.begin_fetch(&asked, input),
-            ApiKey::ListOffsets => self.answer::<ListOffsetsRequest>(&asked, input),
-            ApiKey::Metadata => self.answer::<MetadataRequest>(&asked, input),
-            ApiKey::ApiVersions => self.answer::<ApiVersionsRequest>(&asked, input),
-            ApiKey::CreateTopics => self.answer::<CreateTopicsRequest>(&asked, input),
-            ApiKey::DeleteTopics => self.answer::<DeleteTopicsRequest>(&asked, input),
-            ApiKey::DeleteRecords => self.answer::<DeleteRecordsRequest>(&asked, input),
-            ApiKey::InitProducerId => self.answer::<InitProducerIdRequest>(&asked, input),
-            ApiKey::OffsetForLeaderEpoch => self.answer::<OffsetForLeaderEpochRequest>(&asked, input),
-            ApiKey::CreatePartitions => self.answer::<CreatePartitionsRequest>(&asked, input),
+    fn serve(&mut self, asked: &Asked<'_>, input: Input) -> Result<(), DecodeError> {
+        match asked.header.api {
+            ApiKey::Produce => self.answer::<ProduceRequest>(asked, input),
+            ApiKey::Fetch => self.begin_fetch(asked, input),
+            ApiKey::ListOffsets => self.answer::<ListOffsetsRequest>(asked, input),
+            ApiKey::Metadata => self.answer::<MetadataRequest>(asked, input),
+            ApiKey::ApiVersions => self.answer::<ApiVersionsRequest>(asked, input),
+            ApiKey::CreateTopics => self.answer::<CreateTopicsRequest>(asked, input),
+            ApiKey::DeleteTopics => self.answer::<DeleteTopicsRequest>(asked, input),
+            ApiKey::DeleteRecords => self.answer::<DeleteRecordsRequest>(asked, input),
+            ApiKey::InitProducerId => self.answer::<InitProducerIdRequest>(asked, input),
+            ApiKey::OffsetForLeaderEpoch => self.answer::<OffsetForLeaderEpochRequest>(asked, input),
+            ApiKey::CreatePartitions => self.answer::<CreatePartitionsRequest>(asked, input),
             _ => {
-                self.close(connection);
+                self.close(asked.connection);
                 Ok(())
             }
         }
@@ -166,15 +160,8 @@ impl Cluster {
         let request = R::decode(&mut input, header.version)?;
         input.finish()?;
         let asks_for = |place: &_| request.asks_for(&self.store, place);
-        let mut effects = self.faults.take(R::KEY, node, connection, asks_for);
-        if effects.close {
-            self.close(connection);
-            return Ok(None);
-        }
-        if effects.silence {
-            self.set_phase(connection, Phase::Silent);
-            return Ok(None);
-        }
+        let effects = self.faults.take(R::KEY, node, connection, asks_for);
+        let Some(mut effects) = self.admit(connection, effects) else { return Ok(None) };
         let mut errors = std::mem::take(&mut effects.errors);
         if !R::has_top_level_error(header.version) {
             errors = errors.without_top();
@@ -183,10 +170,23 @@ impl Cluster {
         Ok(Some((request, call, asked.reply_to(effects))))
     }
 
-    fn answer_unsupported(&mut self, connection: ConnectionId, header: &RequestHeader) {
+    /// Lets faults have a request that is not to be served.
+    fn admit(&mut self, connection: ConnectionId, effects: Effects) -> Option<Effects> {
+        if effects.close {
+            self.close(connection);
+        } else if effects.silence {
+            self.set_phase(connection, Phase::Silent);
+        } else {
+            return Some(effects);
+        }
+        None
+    }
+
+    fn answer_unsupported(&mut self, asked: &Asked<'_>) {
+        let effects = self.faults.take(asked.header.api, asked.node, asked.connection, |_| false);
+        let Some(effects) = self.admit(asked.connection, effects) else { return };
         let response = api_versions::unsupported(&self.store);
-        let asked = Asked { connection, node: 0, header };
-        let to = ReplyTo { version: 0, ..asked.reply_to(Effects::default()) };
+        let to = ReplyTo { version: 0, ..asked.reply_to(effects) };
         self.reply::<ApiVersionsRequest>(response, &to);
     }
 

@@ -19,7 +19,9 @@ use ottla_broker::wire::message::offset_for_leader_epoch_request::{
 };
 use ottla_broker::wire::message::*;
 use ottla_broker::wire::record::Codec;
-use ottla_broker::{Cluster, ClusterOptions, Code, ConnectionId, Leaders, NodeOptions, TopicOptions};
+use ottla_broker::{
+    Cluster, ClusterOptions, Code, ConnectionId, Leaders, NodeOptions, Refused, TopicOptions,
+};
 
 /// Three nodes, topic `t` with three partitions, led by node 1, 2 and 3.
 fn world() -> World {
@@ -309,6 +311,19 @@ fn idempotent_producers_get_ids_of_their_own() {
     }
     let request = InitProducerIdRequest { transactional_id: Some("x".into()), ..Default::default() };
     assert_eq!(Code(world.ask(connection, &request, 5).error_code), Code::UNSUPPORTED_VERSION);
+}
+
+#[test]
+fn values_are_appended_from_inside() {
+    let mut world = world();
+    assert_eq!(world.cluster.append_values("t", 0, 5, ["a", "b"]), Ok(0));
+    assert_eq!(world.cluster.append_values("t", 0, 6, [b"c"]), Ok(2));
+    let refused = |result: Result<i64, Refused>| result.unwrap_err().code;
+    assert_eq!(refused(world.cluster.append_values("t", 0, 6, [""; 0])), Code::INVALID_RECORD);
+    assert_eq!(refused(world.cluster.append_values("t", 9, 6, [""])), Code::UNKNOWN_TOPIC_OR_PARTITION);
+    let connection = world.connect(1);
+    let found = world.ask(connection, &list("t", 0, 6), 5);
+    assert_eq!((listed(&found).offset, listed(&found).timestamp), (2, 6));
 }
 
 #[test]

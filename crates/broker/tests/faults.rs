@@ -288,6 +288,10 @@ fn an_older_broker() {
     assert_eq!(Code(answer.error_code), Code::UNSUPPORTED_VERSION);
     assert_eq!((answer.api_keys[0].api_key, answer.api_keys[0].max_version), (18, 2));
     assert_eq!(world.ask(connection, &request, 2).error_code, 0);
+    let hit = world.cluster.fault(Fault::close(ApiKey::ApiVersions));
+    world.send(connection, &request, 3);
+    assert!(world.is_closed(connection));
+    assert_eq!(world.cluster.fault_hits(hit), 1, "faults act on what is not spoken, too");
 }
 
 #[test]
