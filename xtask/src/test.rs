@@ -1,9 +1,10 @@
 //! `cargo xtask test`: what CI checks, in its order.
 //!
-//! A test that needs a real Kafka is called `kafka_*` and marked
+//! A test that needs a real Kafka stands in a file `tests/kafka*.rs`, is called `kafka_*` and is marked
 //! `#[ignore = "needs a real Kafka: cargo xtask test"]`; it finds a broker, with the topics of
 //! [`dataset`](crate::dataset) filled, through the variables below, and fails when they are missing. One that stops
-//! its broker is called `kafka_restart_*`; such tests run one at a time, and have a broker for themselves.
+//! its broker stands in `tests/kafka_restart*.rs` and is called `kafka_restart_*`; such tests run one at a time, and
+//! have a broker for themselves.
 
 use crate::args::Args;
 use crate::dataset::{self, Size, TOPICS};
@@ -111,7 +112,7 @@ fn read_back(kafka: &Kafka) -> Result<()> {
 }
 
 fn tests_on(kafka: &Kafka) -> Result<()> {
-    let mut test = tests_named("kafka_");
+    let mut test = ignored_tests("kafka*");
     test.args(["--skip", "kafka_restart_"]);
     some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()).env(KAFKA_DIR, kafka.dir()))
 }
@@ -120,16 +121,16 @@ fn tests_on(kafka: &Kafka) -> Result<()> {
 pub(crate) fn restarts(rounds: u32) -> Result<()> {
     let kafka = Kafka::start("restart", &Settings::default())?;
     dataset::fill(&kafka.tools(), kafka.dir(), &dataset::named(&["plain6".into()])?, Size::SHORT)?;
-    let mut test = tests_named("kafka_restart_");
+    let mut test = ignored_tests("kafka_restart*");
     test.arg("--test-threads=1");
     test.env(XTASK, own_binary()).env(ROUNDS, rounds.to_string());
     some_passed(test.env(RESTART, kafka.bootstrap()).env(RESTART_DIR, kafka.dir()))
 }
 
-/// `cargo test` of the ignored tests whose names contain `name`.
-fn tests_named(name: &str) -> Command {
+/// `cargo test` of the ignored tests in the files `tests/FILES.rs`.
+fn ignored_tests(files: &str) -> Command {
     let mut test = cargo();
-    test.args(["test", "--workspace", "--tests", "--", "--ignored", name]);
+    test.args(["test", "--workspace", "--test", files, "--", "--ignored"]);
     test
 }
 
