@@ -51,3 +51,8 @@ pub use ottla_wire::{
     record::{Header, Headers, Record, RecordError, TimestampType},
 };
 pub use reader::{Reader, Stream};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

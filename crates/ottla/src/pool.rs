@@ -27,6 +27,14 @@ impl Pool {
 
     /// An empty buffer with room for so many bytes.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
+        let mut buffer = self.take_used(bytes);
+        buffer.clear();
+        buffer
+    }
+
+    /// A buffer with room for so many bytes, as it was left: what it still holds need not be zeroed again by who
+    /// writes over it.
+    pub(crate) fn take_used(&self, bytes: usize) -> Vec<u8> {
         if bytes < SMALLEST {
             return Vec::with_capacity(bytes);
         }
@@ -43,12 +51,11 @@ impl Pool {
     }
 
     /// Takes a buffer back, unless enough are idle.
-    pub(crate) fn give(&self, mut buffer: Vec<u8>) {
+    pub(crate) fn give(&self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if capacity < SMALLEST {
             return;
         }
-        buffer.clear();
         let mut idle = self.lock();
         let kept: usize = idle.iter().map(Vec::capacity).sum();
         if kept + capacity <= self.keep {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ottla_core::{Lease, Outlined, Part, TurnState};
-use ottla_wire::record::{BatchHeader, Codec, Decoder, RecordError, Span};
+use ottla_wire::record::{self, BatchHeader, Codec, Decoder, RecordError};
 
 use crate::{
     batch::{Batch, Inner},
@@ -25,10 +25,7 @@ pub(crate) struct Walk {
 #[derive(Debug)]
 struct Open {
     batch: Arc<Inner>,
-    at: usize,
-    left: i32,
-    /// The lowest offset delta that the next record may have.
-    floor: i32,
+    walk: record::Walk,
     /// Keeps an unpacked batch on our side of the ledger.
     _lease: Option<Lease>,
 }
@@ -93,10 +90,10 @@ impl Walk {
     pub(crate) fn step_batch(&mut self, unpacker: &mut Unpacker) -> Result<Option<Batch>, Box<Damage>> {
         while self.part.turn.is_live() {
             if let Some(open) = self.open.take() {
-                let from = open.batch.header.base_offset + i64::from(open.floor);
+                let from = open.batch.header.base_offset + i64::from(open.walk.next_offset_delta());
                 self.part.turn.advance(open.batch.end());
                 let batch = Batch::new(open.batch, from);
-                if open.left > 0 && !batch.is_empty() {
+                if !batch.is_empty() {
                     return Ok(Some(batch));
                 }
             } else if !self.open_next(unpacker)? {
@@ -125,8 +122,8 @@ impl Walk {
             until: self.part.until,
             high_watermark: self.part.high_watermark,
         };
-        let left = batch.header.count;
-        self.open = Some(Open { batch: Arc::new(batch), at: 0, left, floor: 0, _lease: lease });
+        let walk = record::Walk::new(&batch.header);
+        self.open = Some(Open { batch: Arc::new(batch), walk, _lease: lease });
         Ok(true)
     }
 }
@@ -134,40 +131,17 @@ impl Walk {
 impl Open {
     #[inline]
     fn step(&mut self) -> Result<Option<Message>, Box<Damage>> {
-        while self.left > 0 {
-            let span = match Span::parse(&self.batch.records, self.at) {
-                Ok(span) => span,
-                Err(error) => return Err(self.damage(error)),
-            };
-            let delta = span.offset_delta();
-            if delta < self.floor || delta > self.batch.header.last_offset_delta {
-                return Err(self.misplaced(delta));
-            }
-            self.left -= 1;
-            self.at = span.next();
-            self.floor = delta.saturating_add(1);
-            let offset = self.batch.header.base_offset + i64::from(delta);
+        while let Some(span) = self.walk.next(&self.batch.records) {
+            let span = span.map_err(|error| self.damage(error))?;
+            let offset = self.batch.header.base_offset + i64::from(span.offset_delta());
             if offset >= self.batch.until {
-                self.left = 0;
                 return Ok(None);
             }
             if offset >= self.batch.from {
                 return Ok(Some(Message::new(self.batch.clone(), span)));
             }
         }
-        match self.at == self.batch.records.len() || self.at == 0 || self.batch.end() == self.batch.until {
-            true => Ok(None),
-            false => {
-                let left = self.batch.records.len() - self.at;
-                Err(self.damage(RecordError::Leftover { what: "the records", at: self.at, left }))
-            }
-        }
-    }
-
-    #[cold]
-    fn misplaced(&self, found: i32) -> Box<Damage> {
-        let wanted = self.floor..=self.batch.header.last_offset_delta;
-        self.damage(RecordError::Offset { at: self.at, found, wanted })
+        Ok(None)
     }
 
     #[cold]
@@ -195,7 +169,7 @@ impl Unpacker {
         if codec == Codec::None {
             return Ok((records.slice(packed), None));
         }
-        let mut buffer = self.pool.take(packed.len() * 4);
+        let mut buffer = self.pool.take_used(packed.len() * 4);
         self.decoder.decode(codec, &records[packed], self.limit, &mut buffer)?;
         let (unpacked, account) = self.pool.share(buffer);
         let lease = account.lease();

@@ -6,7 +6,7 @@
 //! 1. [`Batches`] walks the row: headers and ranges, nothing else is touched.
 //! 2. [`BatchHeader::check_crc`] says whether the bytes are those that were written.
 //! 3. [`Decoder::decode`] unpacks a compressed batch into a buffer that is used again and again.
-//! 4. [`Records`] (or [`Span::parse`], for those who keep positions instead of references) walks the records. Nothing
+//! 4. [`Records`] (or [`Walk`], for those who keep positions instead of references) walks the records. Nothing
 //!    is copied and nothing is allocated; headers are read when asked for.
 //!
 //! [`BatchBuilder`] goes the other way, and the `set_` functions change in place what a broker changes in the batches
@@ -34,6 +34,6 @@ pub use error::RecordError;
 pub use header::{BatchHeader, TimestampType};
 pub use headers::{Header, Headers};
 pub use outline::Batches;
-pub use records::{Record, Records};
+pub use records::{Record, Records, Walk};
 pub use rewrite::{set_append_time, set_base_offset, set_leader_epoch};
 pub use span::Span;

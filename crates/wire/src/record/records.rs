@@ -41,19 +41,83 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of one batch, in order.
+/// A place in the records of a batch that does not borrow them: for those who own the records and go on later.
+/// [`Records`] is the same with the records in hand.
 ///
 /// What a batch says of itself is held to: its number of records, with nothing left over behind them, and offsets that
-/// go up and stay inside the batch. After an error the iterator ends.
-#[derive(Debug, Clone)]
-pub struct Records<'a> {
-    records: &'a [u8],
+/// go up and stay inside the batch. After an error nothing more comes.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk {
     at: usize,
     /// Records still to come.
     left: i32,
     /// Offset delta of the record before, -1 at first.
     last: i32,
     last_offset_delta: i32,
+}
+
+impl Walk {
+    /// The beginning of the batch with this header.
+    #[inline]
+    pub fn new(header: &BatchHeader) -> Self {
+        Self { at: 0, left: header.count, last: -1, last_offset_delta: header.last_offset_delta }
+    }
+
+    /// The lowest distance from the batch's first offset that the next record may have.
+    #[inline]
+    pub fn next_offset_delta(&self) -> i32 {
+        self.last.saturating_add(1)
+    }
+
+    /// The next record. `records` must be the same each time.
+    // What is rare gets and gives values: a call with `self` or with the item would keep both in memory, which costs
+    // as much as reading the record.
+    #[inline(always)]
+    pub fn next(&mut self, records: &[u8]) -> Option<Result<Span, RecordError>> {
+        if self.left <= 0 {
+            if self.at == records.len() {
+                return None;
+            }
+            let error = leftover(self.at, records.len());
+            self.stop(records);
+            return Some(Err(error));
+        }
+        match self.read(records) {
+            Ok(span) => {
+                self.left -= 1;
+                self.at = span.next();
+                self.last = span.offset_delta();
+                Some(Ok(span))
+            }
+            Err(error) => {
+                self.stop(records);
+                Some(Err(error))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self, records: &[u8]) -> Result<Span, RecordError> {
+        let span = Span::parse(records, self.at)?;
+        let delta = span.offset_delta();
+        if delta <= self.last || delta > self.last_offset_delta {
+            return Err(misplaced(self.at, delta, self.last, self.last_offset_delta));
+        }
+        Ok(span)
+    }
+
+    #[inline(always)]
+    fn stop(&mut self, records: &[u8]) {
+        self.left = 0;
+        self.at = records.len();
+    }
+}
+
+/// The records of one batch, in order; see [`Walk`] for what is checked.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    records: &'a [u8],
+    walk: Walk,
     base_offset: i64,
     /// What timestamp deltas count from; for append time what every timestamp is.
     timestamp: i64,
@@ -69,32 +133,8 @@ impl<'a> Records<'a> {
             TimestampType::Create => header.base_timestamp,
             TimestampType::Append => header.max_timestamp,
         };
-        Self {
-            records,
-            at: 0,
-            left: header.count,
-            last: -1,
-            last_offset_delta: header.last_offset_delta,
-            base_offset: header.base_offset,
-            timestamp,
-            timestamp_type,
-        }
-    }
-
-    #[inline(always)]
-    fn read(&self) -> Result<Record<'a>, RecordError> {
-        let span = Span::parse(self.records, self.at)?;
-        let delta = span.offset_delta();
-        if delta <= self.last || delta > self.last_offset_delta {
-            return Err(misplaced(self.at, delta, self.last, self.last_offset_delta));
-        }
-        Ok(Record {
-            offset: self.base_offset.wrapping_add(i64::from(delta)),
-            timestamp: self.time(&span),
-            timestamp_type: self.timestamp_type,
-            span,
-            records: self.records,
-        })
+        let walk = Walk::new(header);
+        Self { records, walk, base_offset: header.base_offset, timestamp, timestamp_type }
     }
 
     /// A delta that overflows wraps, as in Java: a timestamp only informs.
@@ -105,46 +145,28 @@ impl<'a> Records<'a> {
             TimestampType::Append => self.timestamp,
         }
     }
-
-    #[inline(always)]
-    fn stop(&mut self) {
-        self.left = 0;
-        self.at = self.records.len();
-    }
 }
 
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, RecordError>;
 
-    // What is rare gets and gives values: a call with `self` or with the item would keep both in memory, which costs
-    // as much as reading the record.
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left <= 0 {
-            if self.at == self.records.len() {
-                return None;
-            }
-            let error = leftover(self.at, self.records.len());
-            self.stop();
-            return Some(Err(error));
-        }
-        match self.read() {
-            Ok(record) => {
-                self.left -= 1;
-                self.at = record.span.next();
-                self.last = record.span.offset_delta();
-                Some(Ok(record))
-            }
-            Err(error) => {
-                self.stop();
-                Some(Err(error))
-            }
-        }
+        Some(match self.walk.next(self.records)? {
+            Ok(span) => Ok(Record {
+                offset: self.base_offset.wrapping_add(i64::from(span.offset_delta())),
+                timestamp: self.time(&span),
+                timestamp_type: self.timestamp_type,
+                span,
+                records: self.records,
+            }),
+            Err(error) => Err(error),
+        })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An error may stand for the rest, and the number is the producer's word, so nothing is promised.
-        (0, Some(self.left.max(0) as usize + 1))
+        (0, Some(self.walk.left.max(0) as usize + 1))
     }
 }
 
