@@ -2,7 +2,7 @@
 
 use crate::random::{for_each_message, for_each_request};
 use crate::shape::Shape;
-use crate::source::{Random, Source};
+use crate::source::{Random, Source, rounds};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Message as TheirMessage};
@@ -13,15 +13,12 @@ use ottla_wire::message::{Message, Request};
 use ottla_wire::{Input, Output};
 use std::fmt::Debug;
 
-/// Values of each version.
-const ROUNDS: u64 = 40;
-
 #[test]
 fn random_messages_go_both_ways() {
     macro_rules! check {
         ($name:ident) => {
             for version in versions_of_both::<ours::$name, theirs::$name>() {
-                for seed in 0..ROUNDS {
+                for seed in 0..rounds(16) {
                     both_ways::<ours::$name, theirs::$name>(version, seed);
                 }
             }

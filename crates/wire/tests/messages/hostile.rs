@@ -3,7 +3,7 @@
 use crate::allocations::largest;
 use crate::random::{for_each_message, for_each_request};
 use crate::shape::Shape;
-use crate::source::{Random, Source};
+use crate::source::{Random, Source, rounds};
 use bytes::Bytes;
 use ottla_wire::message::*;
 use ottla_wire::{DecodeError, DecodeFault, Input, Output, frame};
@@ -17,7 +17,7 @@ fn a_message_cut_anywhere_is_an_error() {
     macro_rules! check {
         ($name:ident) => {
             for version in $name::VERSIONS {
-                for seed in 0..8 {
+                for seed in 0..rounds(8) {
                     cut_anywhere::<$name>(version, seed);
                 }
             }
@@ -114,7 +114,7 @@ fn changed_bytes_never_panic_and_take_little_memory() {
     macro_rules! check {
         ($name:ident) => {
             for version in $name::VERSIONS {
-                for seed in 0..60 {
+                for seed in 0..rounds(60) {
                     changed::<$name>(version, seed);
                 }
             }

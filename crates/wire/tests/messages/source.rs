@@ -10,6 +10,12 @@ pub(crate) trait Random: Sized {
     fn random(source: &mut Source, version: i16) -> Self;
 }
 
+/// How many values to try: `usual`, and more where proptest is asked for more cases than it tries by itself.
+pub(crate) fn rounds(usual: u64) -> u64 {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse::<u64>().ok());
+    (usual * asked.unwrap_or(256) / 256).max(1)
+}
+
 pub(crate) struct Source {
     random: fastrand::Rng,
     /// The elements that arrays may still have, so that nested ones do not grow without end.

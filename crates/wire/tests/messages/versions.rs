@@ -1,7 +1,7 @@
 //! What a version carries, and what it refuses.
 
 use crate::random::for_each_message;
-use crate::source::{Random, Source};
+use crate::source::{Random, Source, rounds};
 use bytes::Bytes;
 use ottla_wire::api::ApiKey;
 use ottla_wire::message::fetch_response::{FetchableTopicResponse, PartitionData};
@@ -13,7 +13,7 @@ fn every_version_reads_what_it_wrote() {
     macro_rules! check {
         ($name:ident) => {
             for version in $name::VERSIONS {
-                for seed in 0..40 {
+                for seed in 0..rounds(40) {
                     let value = $name::random(&mut Source::new(seed), version);
                     let read = read::<$name>(written(&value, version).unwrap(), version);
                     assert_eq!(read, value, "v{version}, seed {seed}");
