@@ -50,7 +50,7 @@ pub use ottla_wire::{
     code::Code,
     record::{Header, Headers, Record, RecordError, TimestampType},
 };
-pub use reader::{Reader, Stream};
+pub use reader::{Partitions, Reader, Stream};
 
 /// The README's example compiles.
 #[cfg(doctest)]
