@@ -6,7 +6,7 @@
 //!   Virtual reader --> Watch: what was handed out <-- compared with --> Truth: what the logs held, and when
 //! ```
 //! [`World`] winds the clock to the next thing that happens, wherever that is. All that is random comes from one seed.
-#![allow(dead_code, reason = "each test binary uses its part of it")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part of it")]
 
 mod clients;
 mod net;
@@ -23,3 +23,10 @@ pub use trace::{trace, tracing};
 pub use truth::{Produce, Shape};
 pub use watch::Watch;
 pub use world::{Setup, World, ms, secs};
+
+use ottla_core::TopicPartition;
+
+/// Names a partition.
+pub fn tp(topic: &str, partition: i32) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}

@@ -37,7 +37,7 @@ pub struct Read {
 /// What asking once came to.
 #[derive(Debug)]
 pub enum Polled {
-    Record(Read),
+    Records(VecDeque<Read>),
     Fault(Fault),
     Ended,
     Waiting,
@@ -50,7 +50,7 @@ pub enum Step {
     /// A part was taken from the machine.
     Took,
     /// The part was walked to its end.
-    Walked(Box<Part>),
+    Walked,
     /// The machine was told something.
     Told(Option<Fault>),
 }
@@ -72,7 +72,6 @@ pub struct Reader {
     kept_bytes: usize,
     pub walk: Option<Walk>,
     aside: Vec<Walk>,
-    handed: VecDeque<Read>,
 }
 
 /// A part on its way to the caller.
@@ -81,6 +80,7 @@ pub struct Walk {
     pub part: Part,
     next: usize,
     open: Option<Open>,
+    finished: bool,
 }
 
 #[derive(Debug)]
@@ -104,29 +104,16 @@ impl Reader {
             kept_bytes: 0,
             walk: None,
             aside: Vec::new(),
-            handed: VecDeque::new(),
         }
     }
 
     /// Asks for the next record, up to the next point where the machine was spoken to.
     pub fn step(&mut self, now: Instant, machine: &mut Machine) -> Step {
-        if let Some(read) = self.handed.pop_front() {
-            return Step::Polled(Polled::Record(read)); // of a batch that was handed out
-        }
         if let Some(walk) = &mut self.walk {
             match walk.step(now, machine.ledger(), self.by_batch) {
-                Ok(Walked::Records(mut records)) => {
-                    let first = records.pop_front().expect("not empty");
-                    self.handed = records;
-                    return Step::Polled(Polled::Record(first));
-                }
-                Ok(Walked::Finished) => {
-                    let walk = self.walk.take().expect("it is being walked");
-                    if walk.part.turn.is_live() {
-                        return Step::Walked(Box::new(walk.part));
-                    }
-                }
-                Ok(Walked::Halted) => {}
+                Ok(Walked::Records(records)) => return Step::Polled(Polled::Records(records)),
+                Ok(Walked::Finished) if !std::mem::replace(&mut walk.finished, true) => return Step::Walked,
+                Ok(Walked::Finished | Walked::Halted) => {}
                 Err((header, error)) => {
                     let walk = self.walk.take().expect("it is being walked");
                     return Step::Told(machine.reject(&walk.part, &header, error.to_string()));
@@ -140,7 +127,7 @@ impl Reader {
         }
         match machine.take() {
             Take::Part(part) => {
-                self.walk = Some(Walk { part, next: 0, open: None });
+                self.walk = Some(Walk { part, next: 0, open: None, finished: false });
                 Step::Took
             }
             Take::Fault(fault) => Step::Polled(Polled::Fault(fault)),
@@ -273,7 +260,10 @@ impl Walk {
                 timestamp: record.timestamp,
                 key: record.key().map(|key| records.slice_ref(key)),
                 value: records.slice_ref(record.value().unwrap_or_default()),
-                headers: headers.into_iter().map(|h| (h.key.to_owned(), owned(h.value))).collect(),
+                headers: headers
+                    .into_iter()
+                    .map(|h| (String::from_utf8_lossy(h.key).into_owned(), owned(h.value)))
+                    .collect(),
                 turn: self.part.turn.clone(),
             });
         }

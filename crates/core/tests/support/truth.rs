@@ -116,13 +116,12 @@ impl Truth {
     /// The batch was appended at `first` and the log ends at `end`.
     pub fn appended(&mut self, topic: &str, partition: i32, first: i64, deltas: &[i64], end: i64) {
         let life = self.topics[topic];
-        let mut number = self.records.len();
+        let numbers = self.records.len()..;
         let version = self.lives[life][partition as usize].current_mut();
-        for delta in deltas {
+        for (number, delta) in numbers.zip(deltas) {
             let offset = first + delta;
             version.records.insert(offset, number);
             self.records.push(Produced { life, partition, offset });
-            number += 1;
         }
         version.end = end;
     }
@@ -216,5 +215,12 @@ impl Content {
     pub fn number(value: &[u8]) -> Option<(usize, usize)> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '/');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+impl Produce {
+    /// So many small records.
+    pub fn plain(count: u32) -> Self {
+        Self { shape: Shape::Plain(count), codec: Codec::None, value: 0 }
     }
 }

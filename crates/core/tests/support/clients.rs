@@ -1,0 +1,71 @@
+//! A machine with its links, its reader and who watches it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use ottla_core::{Body, Config, Event, Lane, Machine, Peer};
+
+use super::{net::WireId, reader::Reader, watch::Watch};
+
+/// A request that went out.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    pub when: Instant,
+    pub peer: Peer,
+    pub lane: Lane,
+    /// `metadata`, `offsets`, `epochs` or `fetch`.
+    pub what: &'static str,
+}
+
+/// What a machine needs around it.
+pub struct Client {
+    pub machine: Machine,
+    pub links: BTreeMap<(Peer, Lane), WireId>,
+    pub reader: Reader,
+    pub watch: Watch,
+    pub events: Vec<(Instant, Event)>,
+    pub sent: Vec<Sent>,
+    /// Connections that were dialled.
+    pub dialled: u64,
+    /// There is room again for who waited.
+    pub room: Arc<AtomicBool>,
+    /// When the latest requests went out, for the bound on requests a second.
+    pub lately: VecDeque<Instant>,
+}
+
+impl Client {
+    pub fn new(now: Instant, config: Config) -> Self {
+        let watch = Watch::new(&config);
+        let machine = Machine::new(now, config);
+        let room = Arc::new(AtomicBool::new(false));
+        let flag = room.clone();
+        machine.ledger().on_room(move || flag.store(true, Ordering::Relaxed));
+        Self {
+            machine,
+            links: BTreeMap::new(),
+            reader: Reader::new(),
+            watch,
+            events: Vec::new(),
+            sent: Vec::new(),
+            dialled: 0,
+            room,
+            lately: VecDeque::new(),
+        }
+    }
+
+    pub fn sent(&mut self, now: Instant, peer: Peer, lane: Lane, body: &Body) {
+        let what = match body {
+            Body::Metadata(_) => "metadata",
+            Body::ListOffsets(_) => "offsets",
+            Body::LeaderEpochs(_) => "epochs",
+            Body::Fetch(_) => "fetch",
+        };
+        self.sent.push(Sent { when: now, peer, lane, what });
+    }
+}
