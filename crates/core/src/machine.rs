@@ -290,7 +290,7 @@ impl Machine {
 
     /// The next thing to hand out.
     pub fn take(&mut self) -> Take {
-        if let Some(fault) = self.topics.iter().find_map(|topic| topic.fault.clone()) {
+        if let Some(fault) = self.topics.iter().find_map(Topic::fault).cloned() {
             return Take::Fault(fault);
         }
         if let Some(outage) = self.outage.take() {
@@ -353,7 +353,7 @@ impl Machine {
     pub fn poll_ready(&self) -> bool {
         !self.ready.is_empty()
             || self.outage.is_some()
-            || self.topics.iter().any(|topic| topic.fault.is_some())
+            || self.topics.iter().any(|topic| topic.fault().is_some())
             || self.all_done()
     }
 
@@ -647,12 +647,26 @@ impl Machine {
         self.enqueue(index, Entry::Fault(fault));
     }
 
-    /// The reader fails until the cluster answers otherwise.
+    /// The reader fails until metadata says otherwise.
     pub(crate) fn fail_topic(&mut self, topic: usize, fault: Fault) {
         if self.topics[topic].fault.as_ref() != Some(&fault) {
             self.topics[topic].fault = Some(fault.clone());
             self.tell(Event::Fault(fault));
         }
+    }
+
+    /// The reader fails until a leader answers otherwise.
+    pub(crate) fn refuse_topic(&mut self, topic: usize, fault: Fault) {
+        if self.topics[topic].refused.as_ref() != Some(&fault) {
+            self.topics[topic].refused = Some(fault.clone());
+            self.tell(Event::Fault(fault));
+        }
+    }
+
+    /// A partition's leader has answered.
+    pub(crate) fn served(&mut self, index: usize) {
+        self.cursors[index].backoff.reset();
+        self.topics[self.cursors[index].topic].refused = None;
     }
 
     // The queue.

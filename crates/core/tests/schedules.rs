@@ -369,6 +369,21 @@ fn a_missing_topic_fails_the_reader_if_wanted() {
 }
 
 #[test]
+fn a_missing_partition_fails_the_reader_if_wanted() {
+    let mut world = filled(1, 2, 1);
+    let reader = reading(&mut world, |config| {
+        config.missing_topic = MissingTopic::Fail;
+        config.subscriptions[0].partitions = Some(vec![1, 7]);
+    });
+    world.run(secs(30));
+    let faults = world.faults(reader);
+    let right = |f: &Fault| matches!(f, Fault::PartitionMissing { at, count: 2 } if at.partition == 7);
+    assert!(!faults.is_empty() && faults.iter().all(right), "{faults:?}");
+    let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();
+    assert_eq!(told, 1, "told once as an event");
+}
+
+#[test]
 fn partitions_added_later_are_read_from_their_beginning() {
     let mut world = filled(2, 1, 10);
     let reader = reading(&mut world, |config| {
@@ -694,6 +709,26 @@ fn a_partition_that_was_not_asked_for_is_not_taken() {
     assert_eq!(world.offsets(reader, "t", 0), offsets(0, 15));
     assert_eq!(world.offsets(reader, "t", 1), offsets(0, 15));
     assert!(!world.events(reader).any(|e| matches!(e, Event::OffsetReset { .. })));
+}
+
+#[test]
+fn a_fault_of_the_whole_reader_is_told_every_time_until_it_is_mended() {
+    for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
+        let mut world = filled(1, 2, 10);
+        let refused = Mishap::partition_error(api, Code::TOPIC_AUTHORIZATION_FAILED).topic("t").always();
+        let refused = world.mishap(refused);
+        let reader = reading(&mut world, |config| config.max_wait = secs(1));
+        world.until(secs(1), "it is told", |w| !w.faults(reader).is_empty());
+        for _ in 0..200 {
+            world.run(ms(50));
+            let taken = world.clients[reader].machine.take();
+            assert!(matches!(taken, ottla_core::Take::Fault(_)), "{api:?}: {taken:?}");
+        }
+        let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();
+        assert_eq!(told, 1, "{api:?}: told once as an event");
+        world.cluster.clear_fault(refused);
+        world.until(secs(10), "all is read", |w| w.reads(reader).len() == 20);
+    }
 }
 
 #[test]

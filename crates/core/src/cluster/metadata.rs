@@ -216,6 +216,7 @@ impl Machine {
 
     fn topic_missing(&mut self, index: usize) -> bool {
         let topic = &mut self.topics[index];
+        topic.refused = None;
         let name = topic.name.clone();
         if self.config.missing_topic == MissingTopic::Fail {
             self.fail_topic(index, Fault::TopicMissing { topic: name });
@@ -230,7 +231,6 @@ impl Machine {
         let count = i32::try_from(answer.partitions.len()).unwrap_or(i32::MAX);
         let topic = &mut self.topics[index];
         let (name, before) = (topic.name.clone(), topic.presence);
-        topic.fault = None;
         topic.presence = Presence::There;
         let recreated = !topic.id.is_zero() && !answer.topic_id.is_zero() && topic.id != answer.topic_id;
         topic.id = answer.topic_id;
@@ -252,7 +252,7 @@ impl Machine {
         for partition in &answer.partitions {
             complete &= self.take_partition_metadata(index, partition, start);
         }
-        complete && self.partitions_there(index, count)
+        self.partitions_there(index, count) && complete
     }
 
     /// Tells which partitions the user named that the topic does not have.
@@ -265,16 +265,28 @@ impl Machine {
             .copied()
             .filter(|&partition| topic.cursor(partition).is_none())
             .collect();
-        for &partition in &missing {
-            let at = TopicPartition { topic: self.topics[index].name.clone(), partition };
-            if self.config.missing_topic == MissingTopic::Fail {
+        match missing.first() {
+            Some(&partition) if self.config.missing_topic == MissingTopic::Fail => {
+                let at = TopicPartition { topic: self.topics[index].name.clone(), partition };
                 self.fail_topic(index, Fault::PartitionMissing { at, count });
-            } else if !self.topics[index].told_missing.contains(&partition) {
-                self.topics[index].told_missing.push(partition);
-                self.tell(Event::PartitionMissing { at, count });
+            }
+            _ => {
+                self.topics[index].fault = None;
+                self.tell_missing(index, &missing, count);
             }
         }
         missing.is_empty()
+    }
+
+    fn tell_missing(&mut self, index: usize, missing: &[i32], count: i32) {
+        for &partition in missing {
+            let topic = &mut self.topics[index];
+            if !topic.told_missing.contains(&partition) {
+                topic.told_missing.push(partition);
+                let at = TopicPartition { topic: topic.name.clone(), partition };
+                self.tell(Event::PartitionMissing { at, count });
+            }
+        }
     }
 
     /// The topic was deleted and created anew: its offsets mean something else now.

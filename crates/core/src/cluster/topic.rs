@@ -37,8 +37,10 @@ pub(crate) struct Topic {
     pub(crate) cursors: Vec<Option<usize>>,
     /// Partitions that the user named, that are not there, and that was told.
     pub(crate) told_missing: Vec<i32>,
-    /// What the cluster refuses for good.
+    /// What metadata says is wrong with it.
     pub(crate) fault: Option<Fault>,
+    /// What a leader refuses for good, until one answers; metadata does not know of it.
+    pub(crate) refused: Option<Fault>,
 }
 
 impl Topic {
@@ -52,7 +54,13 @@ impl Topic {
             cursors: Vec::new(),
             told_missing: Vec::new(),
             fault: None,
+            refused: None,
         }
+    }
+
+    /// Why the reader fails, if it does.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref().or(self.refused.as_ref())
     }
 
     pub(crate) fn wants(&self, partition: i32) -> bool {

@@ -89,8 +89,8 @@ impl Machine {
         if code != Code::NONE {
             return self.judge_cursor(now, index, Place::Epochs, code);
         }
+        self.served(index);
         let cursor = &mut self.cursors[index];
-        cursor.backoff.reset();
         let from = cursor.next;
         // An undefined answer means that the broker does not know, not that the log was cut.
         if answer.end_offset < 0 || answer.end_offset >= from {

@@ -116,8 +116,8 @@ impl Machine {
         if code != Code::NONE {
             return self.judge_cursor(now, index, Place::Offsets, code);
         }
+        self.served(index);
         let cursor = &mut self.cursors[index];
-        cursor.backoff.reset();
         if let Phase::Resolving(resolving) = &mut cursor.phase {
             resolving.answer(question, Some(answer.offset).filter(|&offset| offset >= 0));
         }
@@ -185,7 +185,7 @@ impl Machine {
             }
             Verdict::Fatal => {
                 let topic = self.cursors[index].topic;
-                self.fail_topic(topic, Fault::Topic { topic: at.topic, code });
+                self.refuse_topic(topic, Fault::Topic { topic: at.topic, code });
                 self.retry_cursor(now, index);
                 self.want_metadata(now);
             }

@@ -255,8 +255,8 @@ impl Machine {
             self.judge_cursor(now, index, Place::Fetch, code);
             return false;
         }
+        self.served(index);
         let cursor = &mut self.cursors[index];
-        cursor.backoff.reset();
         cursor.high_watermark = fetched.data.high_watermark;
         cursor.log_start = fetched.data.log_start_offset;
         let accepted = accept(cursor.next, fetched.batches);
