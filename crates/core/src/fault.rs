@@ -115,16 +115,19 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The partition concerned, where there is one.
+    /// The partition that stands still for it, while the others go on; `None` for a fault of the whole reader, be it
+    /// about a partition (a missing one that the reader must not wait for).
     pub fn partition(&self) -> Option<&TopicPartition> {
         match self {
             Self::Partition { at, .. }
-            | Self::PartitionMissing { at, .. }
             | Self::OutOfRange { at, .. }
             | Self::Truncated { at, .. }
             | Self::Recreated { at, .. }
             | Self::Corrupt { at, .. } => Some(at),
-            Self::Topic { .. } | Self::TopicMissing { .. } | Self::Unreachable { .. } => None,
+            Self::Topic { .. }
+            | Self::TopicMissing { .. }
+            | Self::PartitionMissing { .. }
+            | Self::Unreachable { .. } => None,
         }
     }
 

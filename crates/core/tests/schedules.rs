@@ -379,6 +379,7 @@ fn a_missing_partition_fails_the_reader_if_wanted() {
     let faults = world.faults(reader);
     let right = |f: &Fault| matches!(f, Fault::PartitionMissing { at, count: 2 } if at.partition == 7);
     assert!(!faults.is_empty() && faults.iter().all(right), "{faults:?}");
+    assert_eq!(faults[0].partition(), None, "it is the reader that fails, every time");
     let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();
     assert_eq!(told, 1, "told once as an event");
 }
