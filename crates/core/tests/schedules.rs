@@ -158,6 +158,32 @@ fn a_partition_without_leader_delays_no_other() {
 }
 
 #[test]
+fn a_partition_without_leader_does_not_slow_the_search_for_another_ones() {
+    let mut world = filled(2, 4, 10);
+    world.cluster.set_versions(ApiKey::Fetch, Some((4, 15))); // without hints
+    world.lead("t", 2, None);
+    let reader = reading(&mut world, |_| {});
+    world.run(secs(60)); // metadata is asked for rarely by now
+    world.lead("t", 0, Some(2));
+    world.fill("t", 0, 1);
+    delivers(&mut world, reader, 0, secs(2));
+}
+
+#[test]
+fn a_slow_broker_delays_no_other() {
+    let mut world = filled(3, 3, 10);
+    world.net.latency_of.insert(2, Latency { least: ms(800), more: ms(400) });
+    let reader = reading(&mut world, |_| {});
+    world.until(ms(700), "the others are read", |w| w.reads(reader).len() >= 20);
+    for _ in 0..20 {
+        world.run(ms(900));
+        world.fill("t", 0, 1);
+        delivers(&mut world, reader, 0, ms(5));
+    }
+    world.until(secs(60), "the slow one is read, too", |w| w.offsets(reader, "t", 1).len() == 10);
+}
+
+#[test]
 fn a_dark_broker_delays_no_other() {
     for seed in 0..10 {
         let mut world = filled(3, 3, 10);
@@ -220,6 +246,20 @@ fn a_dead_bootstrap_address_costs_little() {
             let reader = world.open(config);
             delivers(&mut world, reader, 0, limit);
         }
+    }
+}
+
+#[test]
+fn several_dead_bootstrap_addresses_are_passed_by() {
+    for seed in 0..10 {
+        let mut world = filled(1, 1, 1);
+        let mut config = world.config(&["t"]);
+        for host in ["dead1", "hole1", "dead2", "hole2"] {
+            config.bootstrap.push(Address { host: host.to_owned(), port: 1 });
+        }
+        config.seed = seed;
+        let reader = world.open(config);
+        delivers(&mut world, reader, 0, ms(1000));
     }
 }
 
@@ -548,25 +588,6 @@ fn a_leader_that_moves_all_the_time_loses_and_repeats_nothing() {
     }
 }
 
-#[test]
-fn a_leader_unknown_to_an_old_picture_is_found_again() {
-    let mut world = filled(3, 3, 10);
-    let reader = reading(&mut world, |_| {});
-    settle(&mut world);
-    // Node 2 takes over; a broker that lags behind tells of the time before, when node 2 was not even there.
-    let old = Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
-        response.brokers.retain(|b| b.node_id != 2);
-        for partition in response.topics.iter_mut().flat_map(|t| &mut t.partitions) {
-            partition.leader_epoch -= 1;
-            partition.leader_id = 1;
-        }
-    });
-    world.mishap(old);
-    world.lead("t", 0, Some(2));
-    world.fill("t", 0, 5);
-    world.until(secs(5), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 15));
-}
-
 // Odd logs.
 
 #[test]
@@ -729,6 +750,26 @@ fn a_fault_of_the_whole_reader_is_told_every_time_until_it_is_mended() {
         assert_eq!(told, 1, "{api:?}: told once as an event");
         world.cluster.clear_fault(refused);
         world.until(secs(10), "all is read", |w| w.reads(reader).len() == 20);
+    }
+}
+
+#[test]
+fn metadata_that_makes_no_sense_is_asked_of_another_broker() {
+    let nonsense: [fn(&mut MetadataResponse); 3] =
+        [|r| r.brokers.clear(), |r| r.topics.clear(), |r| r.error_code = Code::UNKNOWN_SERVER_ERROR.0];
+    for change in nonsense {
+        for node in 1..=2 {
+            let mut world = filled(2, 2, 10);
+            let wrong = Mishap::rewrite::<MetadataRequest>(move |response, version| {
+                change(response);
+                if version < 13 {
+                    response.error_code = 0;
+                }
+            });
+            world.mishap(wrong.node(node).always());
+            let reader = reading(&mut world, |config| config.seed = node as u64);
+            world.until(secs(3), "all is read", |w| w.reads(reader).len() == 20);
+        }
     }
 }
 

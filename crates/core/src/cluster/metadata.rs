@@ -35,20 +35,47 @@ use crate::{
 ///
 /// ```text
 ///   Wanted --ask--> Asked --answer--> Fresh --metadata_max_age, an error--> Wanted
-///                     '---all lost--> Wanted (after a pause)
+///                     '---lost, slow--> Wanted (of another one)
 /// ```
 #[derive(Debug, Default)]
 pub(crate) struct Metadata {
     /// It is to be asked for, as soon as `not_before` allows.
     wanted: bool,
     /// Who has been asked and has not answered.
-    asked: Vec<(Peer, u64)>,
+    asked: Vec<Question>,
     not_before: Option<Instant>,
+    /// When the last answer came, and how long no further question was to follow.
+    last: Option<(Instant, Duration)>,
     backoff: Backoff,
+    /// How often an answer was missed or of no use.
+    troubles: u64,
+}
+
+/// A question that is not answered yet.
+#[derive(Debug)]
+struct Question {
+    peer: Peer,
+    id: u64,
+    since: Instant,
+    standing: Standing,
+}
+
+/// What an answer would still be worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nobody else is asked while it may come.
+    Fresh,
+    /// It takes so long that others are asked, too.
+    Slow,
+    /// Another one has answered since: it would be older than what we know.
+    Settled,
 }
 
 /// An answer that takes longer makes us ask a second broker too.
 const HEDGE: Duration = Duration::from_millis(300);
+
+/// Errors that keep coming make us ask no more often than this.
+const SPACING_MAX: Duration = Duration::from_secs(1);
 
 impl Machine {
     /// The picture is old: ask as soon as the pause after the last question allows.
@@ -59,15 +86,22 @@ impl Machine {
 
     pub(crate) fn plan_metadata(&mut self, now: Instant) {
         let early = self.metadata.not_before.is_some_and(|at| at > now);
-        if self.metadata.wanted && self.metadata.asked.is_empty() && !early {
+        if self.metadata.wanted && !self.metadata.is_asked() && !early {
             self.ask_metadata(now);
         }
     }
 
     /// Asks one more broker if those asked are slow.
     pub(crate) fn hedge_metadata(&mut self, now: Instant) {
-        if !self.metadata.asked.is_empty() {
-            self.ask_metadata(now);
+        for question in &mut self.metadata.asked {
+            if question.standing == Standing::Fresh && question.since + HEDGE <= now {
+                question.standing = Standing::Slow;
+                self.metadata.wanted = true;
+                self.metadata.troubles += 1;
+                if let Some(node) = self.nodes.get_mut(&question.peer) {
+                    node.metadata_trouble = self.metadata.troubles;
+                }
+            }
         }
     }
 
@@ -83,29 +117,34 @@ impl Machine {
             ..MetadataRequest::default()
         };
         let id = self.send(now, peer, Lane::Control, Body::Metadata(request), Purpose::Metadata);
-        self.metadata.asked.push((peer, id));
+        self.metadata.asked.push(Question { peer, id, since: now, standing: Standing::Fresh });
         self.metadata.not_before = Some(now + self.config.backoff_min);
         self.timers.add(now + HEDGE, Why::MetadataHedge);
     }
 
-    /// The broker that has failed least lately; brokers before bootstrap addresses.
+    /// The broker that has failed least lately, then the one whose answer was missed or of no use longest ago; brokers
+    /// before bootstrap addresses.
     fn metadata_peer(&self) -> Option<Peer> {
-        let asked = |peer: &Peer| self.metadata.asked.iter().any(|(asked, _)| asked == peer);
+        let asked = |peer: &Peer| self.metadata.asked.iter().any(|question| question.peer == *peer);
         let candidate = |&(peer, node): &(&Peer, &Node)| node.is_open() && !asked(peer);
-        let rank =
-            |&(peer, node): &(&Peer, &Node)| (node.backoff.failures(), matches!(peer, Peer::Seed(_)), *peer);
+        let rank = |&(peer, node): &(&Peer, &Node)| {
+            (node.backoff.failures(), matches!(peer, Peer::Seed(_)), node.metadata_trouble, *peer)
+        };
         self.nodes.iter().filter(candidate).min_by_key(rank).map(|(peer, _)| *peer)
     }
 
     /// The connection of a question broke.
     pub(crate) fn lost_metadata(&mut self, id: u64) {
-        self.metadata.asked.retain(|(_, asked)| *asked != id);
-        self.metadata.wanted = true;
+        if self.metadata.end(id) != Some(Standing::Settled) {
+            self.metadata.wanted = true;
+        }
     }
 
     /// Takes the picture.
     pub(crate) fn take_metadata(&mut self, now: Instant, id: u64, peer: Peer, response: &MetadataResponse) {
-        self.metadata.asked.retain(|(_, asked)| *asked != id);
+        if self.metadata.end(id) == Some(Standing::Settled) {
+            return self.leave_seed(peer);
+        }
         if response.brokers.is_empty() {
             // A broker that is still starting: what it says of leaders would be wrong too.
             return self.poor_metadata(now, peer, "named no broker");
@@ -120,16 +159,20 @@ impl Machine {
             complete &= self.take_topic(topic);
         }
         self.leave_seed(peer);
-        self.schedule_metadata(now, complete);
+        self.schedule_metadata(now, peer, complete);
     }
 
     fn poor_metadata(&mut self, now: Instant, peer: Peer, what: &str) {
         self.tell(Event::Misbehaved { peer, what: what.to_owned() });
-        self.schedule_metadata(now, false);
+        self.schedule_metadata(now, peer, false);
     }
 
-    /// Asks again when it is old; sooner, with back-off, while something is missing.
-    fn schedule_metadata(&mut self, now: Instant, complete: bool) {
+    /// Asks again when it is old; sooner, with back-off, and another broker first, while something is missing.
+    fn schedule_metadata(&mut self, now: Instant, peer: Peer, complete: bool) {
+        self.metadata.troubles += 1;
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            node.metadata_trouble = if complete { 0 } else { self.metadata.troubles };
+        }
         let pause = match complete {
             true => {
                 self.metadata.backoff.reset();
@@ -140,10 +183,7 @@ impl Machine {
                 self.metadata.backoff.fail(min, max, &mut self.rng)
             }
         };
-        self.metadata.wanted = false;
-        if !complete {
-            self.metadata.not_before = Some(now + pause);
-        }
+        self.metadata.answered(now, self.config.backoff_min);
         self.timers.add(now + pause, Why::Metadata);
         self.metadata_due = Some(now + pause);
     }
@@ -394,5 +434,30 @@ impl Machine {
         if let (Some(_), Some(leader)) = (from, to) {
             self.tell(Event::LeaderChanged { at, leader });
         }
+    }
+}
+
+impl Metadata {
+    /// Whether an answer may come soon.
+    fn is_asked(&self) -> bool {
+        self.asked.iter().any(|question| question.standing == Standing::Fresh)
+    }
+
+    /// A question has come to its end.
+    fn end(&mut self, id: u64) -> Option<Standing> {
+        let place = self.asked.iter().position(|question| question.id == id)?;
+        Some(self.asked.remove(place).standing)
+    }
+
+    /// An answer came: what others have to say is older. Who wants another one waits, the longer the sooner it is.
+    fn answered(&mut self, now: Instant, least: Duration) {
+        self.wanted = false;
+        self.asked.iter_mut().for_each(|question| question.standing = Standing::Settled);
+        let spacing = match self.last {
+            Some((at, spacing)) if now < at + spacing * 2 => (spacing * 2).min(SPACING_MAX).max(least),
+            _ => least,
+        };
+        self.last = Some((now, spacing));
+        self.not_before = Some(now + spacing);
     }
 }

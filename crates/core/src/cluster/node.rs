@@ -67,6 +67,8 @@ pub(crate) struct Node {
     pub(crate) queued_bytes: usize,
     /// How many such parts.
     pub(crate) queued_parts: usize,
+    /// Grows from broker to broker each time that metadata asked of it was missed or of no use; 0 when it was of use.
+    pub(crate) metadata_trouble: u64,
     /// Something changed that may allow a request.
     pub(crate) dirty: bool,
     /// The broker asked us to slow down until then.
@@ -93,6 +95,7 @@ impl Node {
             cursors: Vec::new(),
             queued_bytes: 0,
             queued_parts: 0,
+            metadata_trouble: 0,
             dirty: true,
             muted_until: None,
         }
