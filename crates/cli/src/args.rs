@@ -52,6 +52,7 @@ Exit codes: 0 done (also when interrupted), 1 failed, 2 wrong usage.";
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
     /// The topic to read.
+    #[arg(value_parser = topic_name)]
     pub(crate) topic: String,
     /// Only this partition; can be given several times. [default: all of them]
     #[arg(short, long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
@@ -97,6 +98,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProduceArgs {
     /// The topic to write to; it must exist.
+    #[arg(value_parser = topic_name)]
     pub(crate) topic: String,
     /// Write to this partition, whatever the key.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
@@ -130,6 +132,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// The topic to read.
+    #[arg(value_parser = topic_name)]
     pub(crate) topic: String,
     /// Only this partition. [default: all of them]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
@@ -248,6 +251,19 @@ fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
+/// A name that a topic can have, by the rule of `org.apache.kafka.common.internals.Topic`.
+fn topic_name(text: &str) -> Result<String, String> {
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    match text {
+        "" | "." | ".." => Err("no topic can be called that".to_owned()),
+        _ if text.len() > 249 => Err("a topic's name has 249 characters at most".to_owned()),
+        _ if !text.bytes().all(is_legal) => {
+            Err("a topic's name has only letters, digits and . _ -".to_owned())
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// What stands between key and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Separator(pub(crate) Vec<u8>);
@@ -293,7 +309,7 @@ impl FromStr for NewTopic {
         let (name, partitions) = text.rsplit_once(':').ok_or("write NAME:PARTITIONS, as in orders:6")?;
         let partitions = digits(partitions).filter(|&count| count > 0);
         let partitions = partitions.ok_or("the number of partitions is behind the colon, 1 at least")?;
-        Ok(Self { name: name.to_owned(), partitions })
+        Ok(Self { name: topic_name(name)?, partitions })
     }
 }
 
@@ -387,12 +403,27 @@ mod tests {
     }
 
     #[test]
+    fn topics_have_the_names_that_kafka_allows() {
+        let long = "x".repeat(249);
+        for name in ["a", "A.b_c-9", "...", &long] {
+            assert_eq!(topic_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", ".", "..", "a b", "a/b", "a:b", "gr\u{fc}n", &format!("{long}x")] {
+            assert!(topic_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
     fn nonsense_is_refused() {
         for line in [
             "ottla",
             "ottla write x",
             "ottla read",
             "ottla read a b",
+            "ottla read a/b",
+            "ottla produce ..",
+            "ottla bench a/b --count 1",
+            "ottla broker --topic a/b:1",
             "ottla read a -p -1",
             "ottla read a -p x",
             "ottla read a -n 0",

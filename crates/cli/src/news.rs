@@ -69,9 +69,11 @@ impl News {
         news.then(|| "no broker can be reached; trying again until one can".to_owned())
     }
 
+    /// Told by the reader once for each time that a leader is missed.
     fn leader_missing(&mut self, at: TopicPartition) -> Option<String> {
         let note = format!("{at} has no leader; waiting for one");
-        self.leaderless.insert(at).then_some(note)
+        self.leaderless.insert(at);
+        Some(note)
     }
 
     /// That leaders move is the cluster's business, unless one was missed.
@@ -80,6 +82,9 @@ impl News {
     }
 
     fn refused(&mut self, at: TopicPartition, code: Code) -> Option<String> {
+        if LEADERSHIP.contains(&code) {
+            return None;
+        }
         let note = format!("{at}: the broker answered {code}; trying again");
         (self.refused.insert(at, code) != Some(code)).then_some(note)
     }
@@ -93,6 +98,14 @@ impl News {
         (self.misbehaved.insert(peer, what.clone()) != Some(what)).then_some(note)
     }
 }
+
+/// The codes by which a reader learns that a leader moved, as they do every day.
+const LEADERSHIP: [Code; 4] = [
+    Code::NOT_LEADER_OR_FOLLOWER,
+    Code::LEADER_NOT_AVAILABLE,
+    Code::FENCED_LEADER_EPOCH,
+    Code::UNKNOWN_LEADER_EPOCH,
+];
 
 /// What a reader tells only when it changes. Faults are not here: the reader returns them.
 fn once(event: &Event) -> Option<String> {
@@ -212,7 +225,7 @@ mod tests {
     fn leaders_are_news_when_they_were_missing() {
         let changed = |leader| Event::LeaderChanged { at: at(3), leader };
         let missing = || Event::LeaderMissing { at: at(3) };
-        let notes = notes([changed(1), missing(), missing(), changed(2), changed(1)]);
+        let notes = notes([changed(1), missing(), changed(2), changed(1)]);
         let expected = [
             "orders partition 3 has no leader; waiting for one",
             "orders partition 3 has a leader again: broker 2",
@@ -223,8 +236,10 @@ mod tests {
     #[test]
     fn a_broker_that_repeats_itself_is_told_once() {
         let refused = |partition, code| Event::Refused { at: at(partition), code };
-        let (busy, stale) = (Code::KAFKA_STORAGE_ERROR, Code::NOT_LEADER_OR_FOLLOWER);
-        assert_eq!(notes([refused(0, busy), refused(0, busy), refused(1, busy), refused(0, stale)]).len(), 3);
+        let (broken, late, moved) =
+            (Code::KAFKA_STORAGE_ERROR, Code::REQUEST_TIMED_OUT, Code::NOT_LEADER_OR_FOLLOWER);
+        let events = [(0, broken), (0, broken), (1, broken), (0, moved), (0, late)];
+        assert_eq!(notes(events.map(|(partition, code)| refused(partition, code))).len(), 3);
         let odd = |what: &str| Event::Misbehaved { peer: Peer::Node(1), what: what.to_owned() };
         assert_eq!(
             notes([odd("a"), odd("a"), odd("b")]),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ottla::{Batch, Error, Reader, Records, TopicPartition};
+use ottla::{Batch, Error, ErrorKind, Reader, Records, TopicPartition};
 
 use crate::{
     exit::Exit,
@@ -190,8 +190,9 @@ impl<'a> Reading<'a> {
     /// A partition's fault is told and the others go on; a fault of the whole ends it all.
     fn fail(&mut self, error: Error) -> Result<(), Stop> {
         match error.partition().cloned() {
-            Some(at) => self.note_fault(at, &error.to_string()),
-            None => return Err(Stop::Reader(error)),
+            // What is missing does not come back as long as we are not told to wait for it.
+            Some(at) if error.kind() != ErrorKind::Missing => self.note_fault(at, &error.to_string()),
+            _ => return Err(Stop::Reader(error)),
         }
         Ok(())
     }

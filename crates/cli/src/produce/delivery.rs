@@ -255,6 +255,7 @@ impl Delivery {
 
     async fn become_producer(&mut self) -> Result<(), Failure> {
         let request = InitProducerIdRequest {
+            transactional_id: None,
             transaction_timeout_ms: i32::MAX,
             producer_id: -1,
             producer_epoch: -1,

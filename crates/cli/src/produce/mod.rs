@@ -25,8 +25,15 @@ pub(crate) async fn run(plan: ProducePlan, mut interrupt: Interrupt) -> Result<E
         () = interrupt.happened() => Ok(()),
         end = producing.run(&plan) => end,
     };
+    let exit = match end {
+        Ok(()) => Exit::Done,
+        Err(Failure(why)) => {
+            tell::note(why);
+            Exit::Failed
+        }
+    };
     tell::note(producing.summary(&plan.topic));
-    end.map(|()| Exit::Done)
+    Ok(exit)
 }
 
 struct Producing {

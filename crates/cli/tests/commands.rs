@@ -1,0 +1,164 @@
+//! `bench`, `demo`, `broker`, help and usage.
+
+#![allow(clippy::unwrap_used, reason = "what is not there fails the test")]
+
+mod support;
+
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+};
+
+use serde_json::Value;
+use support::{Cluster, ottla};
+
+/// Two partitions with 3000 records each; a value has 10 bytes, and every second record a key of 3.
+fn thousands() -> Cluster {
+    let cluster = Cluster::with_orders(2);
+    for partition in 0..2 {
+        for _ in 0..3 {
+            cluster.append_batch(partition, ottla_wire::record::Codec::Lz4, |batch| {
+                for n in 0..1000 {
+                    batch.push(0, (n % 2 == 0).then_some(b"key"), Some(b"0123456789"), &[]);
+                }
+            });
+        }
+    }
+    cluster
+}
+
+#[test]
+fn bench_prints_a_line_of_json_about_exactly_so_many_records() {
+    let cluster = thousands();
+    for (api, options, count) in [
+        ("batch", "", 1500),
+        ("message", "", 1500),
+        ("batch", "", 6000),
+        ("message", "-p 1", 3000),
+        ("batch", "-p 0", 1),
+    ] {
+        let line = format!("bench orders {options} --count {count} --api {api}");
+        let ended = cluster.ottla(&line).run().quietly();
+        assert_eq!(ended.lines().len(), 1);
+        let object: Value = serde_json::from_str(ended.text()).unwrap();
+        let names: Vec<_> = object.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["bytes", "client", "first", "n", "secs"]);
+        assert_eq!(object["client"], format!("ottla-{api}"));
+        assert_eq!(object["n"], count);
+        assert_eq!(object["bytes"], 10 * count + 3 * ((count + 1) / 2), "{line}");
+        let [first, secs] = ["first", "secs"].map(|name| object[name].as_f64().unwrap());
+        assert!(0.0 < first && first <= secs && secs < ended.took.as_secs_f64(), "{object}");
+    }
+}
+
+#[test]
+fn bench_of_more_than_there_is_fails() {
+    let cluster = thousands();
+    cluster.ottla("bench orders --count 6001").run().failed("topic orders holds 6000 records, not 6001");
+    cluster
+        .ottla("bench orders -p 0 --count 3001")
+        .run()
+        .failed("orders partition 0 holds 3000 records, not 3001");
+}
+
+#[test]
+fn demo_writes_reads_and_checks() {
+    let ended = ottla("demo --records 20000").run().quietly();
+    let text = ended.text();
+    assert!(
+        text.contains("written  20,000 records, ") && text.contains("read     20,000 records, "),
+        "{text}"
+    );
+    assert!(text.contains("Every record came back once, in order, as it was written."), "{text}");
+    let rows = text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()));
+    let records =
+        rows.map(|row| row.split_whitespace().nth(1).unwrap().replace(',', "").parse::<u32>().unwrap());
+    let records: Vec<_> = records.collect();
+    assert_eq!((records.len(), records.iter().sum::<u32>()), (6, 20_000), "{text}");
+    assert!(records.iter().all(|&records| records > 3000), "{text}");
+}
+
+#[test]
+fn demo_of_a_single_record() {
+    let ended = ottla("demo --records 1").run().quietly();
+    assert!(ended.text().contains("read     1 records"), "{}", ended.text());
+}
+
+#[test]
+fn broker_serves_until_it_is_interrupted() {
+    let mut broker = ottla("broker --listen 127.0.0.1:0 --topic orders:3 --topic refunds:1").start();
+    let address = broker.line();
+    let written = ottla("produce orders -K :").broker(&address).run_with(b"a:1\nb:2\n").done();
+    assert_eq!(written.stderr, "ottla: 2 records written to orders\n");
+    let read = ottla("read orders --until end").broker(&address).run().quietly();
+    assert_eq!(read.sorted(), ["1", "2"]);
+    ottla("read refunds --until end").broker(&address).run().quietly();
+    ottla("read others --until end").broker(&address).run().failed("topic others does not exist");
+    broker.ends_cleanly_on("INT");
+}
+
+#[test]
+fn broker_on_a_port_that_is_taken_fails() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    ottla(&format!("broker --listen {address}")).run().failed(&format!("cannot listen on {address}"));
+    ottla("broker --listen nonsense").run().failed("cannot listen on nonsense");
+}
+
+#[test]
+fn help_and_version_are_no_failure() {
+    for line in [
+        "--help",
+        "-h",
+        "help",
+        "read --help",
+        "produce --help",
+        "bench --help",
+        "demo --help",
+        "broker --help",
+    ] {
+        let ended = ottla(line).run().quietly();
+        assert!(ended.text().contains("Usage: ottla"), "{}", ended.text());
+        assert!(ended.text().contains("Examples:"), "{}", ended.text());
+        assert!(!ended.text().contains('\x1b'), "color without a terminal");
+    }
+    assert!(ottla("--version").run().quietly().text().starts_with("ottla 0."));
+}
+
+#[test]
+fn help_may_be_cut_short() {
+    let mut running = ottla("read --help").start();
+    drop(BufReader::new(running.stdout()).lines().next());
+    running.end().quietly();
+}
+
+#[test]
+fn wrong_usage_is_told_as_such() {
+    for (line, why) in [
+        ("", "Usage"),
+        ("reed orders", "reed"),
+        ("read", "TOPIC"),
+        ("read orders --from yesterday", "yesterday"),
+        ("read orders -f %z", "%"),
+        ("read orders --until -5", "-5"),
+        ("read orders -n 0", "0"),
+        ("-b host:port read orders", "port"),
+        ("read orders -p x", "x"),
+        ("read bad/name", "bad/name"),
+        ("produce orders -z rar", "rar"),
+        ("bench orders", "--count"),
+        ("broker --topic orders", "NAME:PARTITIONS"),
+    ] {
+        let ended = ottla(line).run();
+        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{line}: {}", ended.stderr);
+        assert_eq!(ended.stdout, b"");
+    }
+}
+
+#[test]
+fn brokers_come_from_the_option_before_the_environment() {
+    let cluster = thousands();
+    let line = format!("-b {} bench orders --count 1", cluster.bootstrap());
+    ottla(&line).broker("127.0.0.1:1").run().quietly();
+}
