@@ -1,0 +1,123 @@
+//! Topics and records to ask about. A topic has the same name in every run, so that what is recorded stays the same
+//! where it can; one that an earlier run left goes first.
+
+use crate::client::{Kafka, until};
+use bytes::Bytes;
+use ottla_wire::Uuid;
+use ottla_wire::code::Code;
+use ottla_wire::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use ottla_wire::message::delete_topics_request::DeleteTopicState;
+use ottla_wire::message::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use ottla_wire::message::metadata_request::MetadataRequestTopic;
+use ottla_wire::message::metadata_response::MetadataResponseTopic;
+use ottla_wire::message::produce_request::{PartitionProduceData, TopicProduceData};
+use ottla_wire::message::*;
+use ottla_wire::record::{BatchBuilder, Codec};
+
+/// No topic is called so.
+pub(crate) const MISSING: &str = "golden-missing";
+
+/// No topic has this id.
+pub(crate) const MISSING_ID: Uuid = Uuid(*b"no topic has it.");
+
+/// When the first record was written, so to speak: in November 2023.
+pub(crate) const TIME: i64 = 1_700_000_000_000;
+
+pub(crate) struct Topic {
+    pub(crate) name: String,
+    pub(crate) id: Uuid,
+}
+
+impl Topic {
+    pub(crate) fn new(kafka: &mut Kafka, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Self {
+        gone(kafka, name);
+        let configs = configs.iter().chain(&[("retention.ms", "-1")]);
+        let configs = configs.map(|(name, value)| CreatableTopicConfig {
+            name: (*name).into(),
+            value: Some((*value).into()),
+        });
+        let topic = CreatableTopic {
+            name: name.into(),
+            num_partitions: partitions,
+            replication_factor: 1,
+            configs: configs.collect(),
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
+        let reply = kafka.nameless(&request);
+        assert_eq!(reply.topics[0].error_code, 0, "{:?}", reply.topics[0]);
+        let topic = Self { name: name.into(), id: reply.topics[0].topic_id };
+        for partition in 0..partitions {
+            topic.wait(kafka, partition);
+        }
+        topic
+    }
+
+    pub(crate) fn remove(&self, kafka: &mut Kafka) {
+        gone(kafka, &self.name);
+    }
+
+    /// Waits until the partition can be asked.
+    pub(crate) fn wait(&self, kafka: &mut Kafka, partition: i32) {
+        until("a new partition", || {
+            let latest = ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
+            let topic = ListOffsetsTopic { name: self.name.clone(), partitions: vec![latest] };
+            let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+            let reply = kafka.nameless(&request);
+            (reply.topics[0].partitions[0].error_code == 0).then_some(())
+        });
+    }
+
+    /// Writes batches, each a request of its own.
+    pub(crate) fn write(&self, kafka: &mut Kafka, partition: i32, batches: &[Bytes]) {
+        for batch in batches {
+            let reply = kafka.nameless(&ProduceRequest {
+                acks: -1,
+                timeout_ms: 30_000,
+                topic_data: vec![TopicProduceData {
+                    topic_id: self.id,
+                    partition_data: vec![PartitionProduceData { index: partition, records: Some(batch.clone()) }],
+                    ..Default::default()
+                }],
+                ..Default::default()
+            });
+            let written = &reply.responses[0].partition_responses[0];
+            assert_eq!(written.error_code, 0, "{written:?}");
+        }
+    }
+}
+
+/// What the cluster says of a topic.
+pub(crate) fn metadata(kafka: &mut Kafka, name: &str) -> MetadataResponseTopic {
+    let topic = MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
+    let request = MetadataRequest {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: false,
+        ..Default::default()
+    };
+    kafka.nameless(&request).topics.remove(0)
+}
+
+/// Three records: with and without key, value and headers.
+pub(crate) fn batch(codec: Codec) -> Bytes {
+    records(codec).build().unwrap().into()
+}
+
+/// That batch before it is sealed.
+pub(crate) fn records(codec: Codec) -> BatchBuilder {
+    let mut batch = BatchBuilder::new(codec);
+    batch.push(TIME, None, Some(b"the first value"), &[]);
+    batch.push(TIME + 1, Some(b"key"), None, &[("header", Some(b"one")), ("header", None)]);
+    batch.push(TIME + 2, Some(b""), Some(b""), &[]);
+    batch
+}
+
+/// Removes a topic, if there is one.
+fn gone(kafka: &mut Kafka, name: &str) {
+    let topic = DeleteTopicState { name: Some(name.into()), ..Default::default() };
+    let request = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
+    kafka.nameless(&request);
+    until("a topic's end", || {
+        (metadata(kafka, name).error_code == Code::UNKNOWN_TOPIC_OR_PARTITION.0).then_some(())
+    });
+}
