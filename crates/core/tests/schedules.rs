@@ -211,11 +211,23 @@ fn a_broker_that_goes_dark_does_not_hold_up_metadata() {
         });
         world.run(secs(2));
         world.darken(1 + (seed % 3) as i32);
-        world.run(secs(2));
+        world.run(secs(12)); // it has been asked and has not answered
         world.topic("later", 6);
         (0..6).for_each(|partition| world.fill("later", partition, 3));
-        let limit = secs(10);
-        world.until(limit, "it is found", |w| w.reads(reader).iter().any(|r| *r.at.topic == *"later"));
+        world.until(secs(7), "it is found", |w| w.reads(reader).iter().any(|r| *r.at.topic == *"later"));
+    }
+}
+
+#[test]
+fn a_broker_that_goes_dark_makes_no_flood_of_questions() {
+    for node in 1..=3 {
+        let mut world = filled(3, 3, 10);
+        let reader = reading(&mut world, |config| config.metadata_max_age = secs(5));
+        world.run(secs(2));
+        world.darken(node);
+        world.run(secs(5));
+        let busy = requests_during(&mut world, reader, secs(25));
+        assert!(busy <= 25, "{busy} requests in 25 s");
     }
 }
 
