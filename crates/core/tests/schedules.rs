@@ -786,6 +786,22 @@ fn metadata_that_makes_no_sense_is_asked_of_another_broker() {
 }
 
 #[test]
+fn metadata_with_a_monstrous_partition_number_takes_no_memory() {
+    let mut world = filled(1, 2, 10);
+    world.mishap(
+        Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
+            let partitions = &mut response.topics[0].partitions;
+            let mut monster = partitions[0].clone();
+            monster.partition_index = i32::MAX;
+            partitions.push(monster);
+        })
+        .always(),
+    );
+    let reader = reading(&mut world, |_| {});
+    world.until(ms(100), "the others are read", |w| w.reads(reader).len() == 20);
+}
+
+#[test]
 fn a_broker_that_does_not_speak_metadata_is_tried_again() {
     let mut world = filled(1, 1, 10);
     world.cluster.set_versions(ApiKey::Metadata, None);

@@ -331,7 +331,7 @@ impl Machine {
 
     /// The topic was deleted and created anew: its offsets mean something else now.
     fn restart_topic(&mut self, index: usize) {
-        let cursors: Vec<usize> = self.topics[index].cursors.iter().flatten().copied().collect();
+        let cursors: Vec<usize> = self.topics[index].cursors.values().copied().collect();
         for cursor in cursors {
             let until = self.config.until;
             let old =
@@ -364,7 +364,9 @@ impl Machine {
 
     /// The cursor of a partition, made at need.
     fn cursor_at(&mut self, topic: usize, partition: i32, start: Start) -> Option<usize> {
-        let place = usize::try_from(partition).ok()?;
+        if partition < 0 {
+            return None;
+        }
         if let Some(index) = self.topics[topic].cursor(partition) {
             return Some(index);
         }
@@ -373,9 +375,7 @@ impl Machine {
         let aim = Aim::Start(pending.seek.unwrap_or(start));
         let index = self.cursors.len();
         self.cursors.push(Cursor::new(at, topic, aim, self.config.until));
-        let slots = &mut self.topics[topic].cursors;
-        slots.resize(slots.len().max(place + 1), None);
-        slots[place] = Some(index);
+        self.topics[topic].cursors.insert(partition, index);
         self.settle_position(index);
         if pending.paused {
             self.pause_cursor(index);

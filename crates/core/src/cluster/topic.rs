@@ -1,6 +1,6 @@
 //! A topic that we read, and what the cluster says of it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ottla_wire::Uuid;
 
@@ -33,8 +33,8 @@ pub(crate) struct Topic {
     pub(crate) wanted: Option<Vec<i32>>,
     /// How many partitions the cluster has.
     pub(crate) count: i32,
-    /// The cursor of each partition, by number.
-    pub(crate) cursors: Vec<Option<usize>>,
+    /// The cursor of each partition, by number; the numbers are the cluster's word, so they take no place of their own.
+    pub(crate) cursors: BTreeMap<i32, usize>,
     /// Partitions that the user named, that are not there, and that was told.
     pub(crate) told_missing: Vec<i32>,
     /// What metadata says is wrong with it.
@@ -51,7 +51,7 @@ impl Topic {
             presence: Presence::Unknown,
             wanted,
             count: 0,
-            cursors: Vec::new(),
+            cursors: BTreeMap::new(),
             told_missing: Vec::new(),
             fault: None,
             refused: None,
@@ -68,7 +68,7 @@ impl Topic {
     }
 
     pub(crate) fn cursor(&self, partition: i32) -> Option<usize> {
-        *self.cursors.get(usize::try_from(partition).ok()?)?
+        self.cursors.get(&partition).copied()
     }
 
     /// Whether everything that is to be read is known.
