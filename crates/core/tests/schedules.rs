@@ -600,6 +600,26 @@ fn a_leader_that_moves_all_the_time_loses_and_repeats_nothing() {
     }
 }
 
+#[test]
+fn a_leader_unknown_to_an_old_picture_is_found_again() {
+    let mut world = filled(3, 1, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    // Node 2 takes over; a broker that lags behind tells of the time before, when node 2 was not even there.
+    let old = Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
+        response.brokers.retain(|b| b.node_id != 2);
+        for partition in response.topics.iter_mut().flat_map(|t| &mut t.partitions) {
+            (partition.leader_id, partition.leader_epoch) = (1, 0);
+        }
+    });
+    world.mishap(old);
+    world.lead("t", 0, Some(2));
+    world.fill("t", 0, 5);
+    world.until(secs(5), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 15));
+    world.fill("t", 0, 5);
+    world.until(secs(5), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 20));
+}
+
 // Odd logs.
 
 #[test]

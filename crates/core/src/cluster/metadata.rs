@@ -359,7 +359,7 @@ impl Machine {
         let known = self.nodes.contains_key(&Peer::Node(answer.leader_id));
         let leader = (answer.leader_id >= 0 && known).then_some(answer.leader_id);
         self.lead(index, leader, answer.leader_epoch);
-        leader.is_some()
+        self.cursors[index].leader.is_some() // not so if the answer was old news
     }
 
     /// The cursor of a partition, made at need.
