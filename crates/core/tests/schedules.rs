@@ -521,6 +521,23 @@ fn a_topic_made_anew_fails_if_wanted() {
     world.until(ms(100), "it is read", |w| w.reads(reader).len() == 13);
 }
 
+#[test]
+fn a_topic_made_anew_is_read_where_brokers_know_no_topic_ids() {
+    let mut world = filled(1, 1, 10);
+    world.cluster.set_versions(ApiKey::Metadata, Some((0, 9)));
+    world.cluster.set_versions(ApiKey::Fetch, Some((4, 12)));
+    let reader = reading(&mut world, |_| {});
+    world.lead("t", 0, Some(1)); // the epoch is above that of the new topic
+    settle(&mut world);
+    world.delete_topic("t");
+    world.run(secs(10));
+    world.topic("t", 1);
+    world.fill("t", 0, 3);
+    world.run(secs(70));
+    world.fill("t", 0, 3);
+    world.until(secs(70), "what is written is read", |w| w.reads(reader).len() >= 13);
+}
+
 // Where the log is not what it was.
 
 #[test]

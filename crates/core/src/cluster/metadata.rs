@@ -272,6 +272,10 @@ impl Machine {
         let topic = &mut self.topics[index];
         let (name, before) = (topic.name.clone(), topic.presence);
         topic.presence = Presence::There;
+        if before == Presence::Missing && answer.topic_id.is_zero() {
+            self.forget_epochs(index);
+        }
+        let topic = &mut self.topics[index];
         let recreated = !topic.id.is_zero() && !answer.topic_id.is_zero() && topic.id != answer.topic_id;
         topic.id = answer.topic_id;
         // What was there when we first looked begins where the user said, what comes later at its beginning.
@@ -326,6 +330,15 @@ impl Machine {
                 let at = TopicPartition { topic: topic.name.clone(), partition };
                 self.tell(Event::PartitionMissing { at, count });
             }
+        }
+    }
+
+    /// The topic is back, and without ids it cannot be told whether it is another: its epochs may count from 0 again. Where
+    /// its offsets do, the policy for offsets out of range decides.
+    fn forget_epochs(&mut self, index: usize) {
+        for &cursor in self.topics[index].cursors.values() {
+            let cursor = &mut self.cursors[cursor];
+            (cursor.leader_epoch, cursor.last_epoch) = (-1, -1);
         }
     }
 
