@@ -591,6 +591,38 @@ fn retention_under_a_slow_reader_is_told_and_reading_goes_on() {
 }
 
 #[test]
+fn a_leader_that_moved_is_found_by_its_hint_at_once() {
+    let mut world = filled(2, 2, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.lead("t", 0, Some(2));
+    world.fill("t", 0, 5);
+    world.until(ms(20), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 15));
+}
+
+#[test]
+fn hints_that_lead_in_circles_are_not_followed_without_pause() {
+    let mut world = filled(2, 2, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    for node in 1..=2 {
+        let mut epoch = 10;
+        let ball = Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+            for data in response.responses.iter_mut().flat_map(|t| &mut t.partitions) {
+                epoch += 10;
+                data.error_code = Code::NOT_LEADER_OR_FOLLOWER.0;
+                (data.current_leader.leader_id, data.current_leader.leader_epoch) = (3 - node, epoch);
+            }
+        });
+        world.mishap(ball.node(node).always());
+    }
+    world.fill("t", 0, 1);
+    world.run(secs(30));
+    let busy = requests_during(&mut world, reader, secs(60));
+    assert!(busy <= 150, "{busy} requests in a minute");
+}
+
+#[test]
 fn a_leader_that_moved_is_found_without_hint() {
     let mut world = filled(2, 2, 10);
     world.cluster.set_versions(ApiKey::Fetch, Some((4, 15)));

@@ -251,8 +251,11 @@ impl Machine {
     ) -> bool {
         let code = Code(fetched.data.error_code);
         if code != Code::NONE {
-            self.take_leader_hint(index, &fetched, endpoints);
-            self.judge_cursor(now, index, Place::Fetch, code);
+            let hinted = self.take_leader_hint(index, &fetched, endpoints);
+            match hinted && self.cursors[index].backoff.failures() == 0 {
+                true => self.follow_hint(now, index, code),
+                false => self.judge_cursor(now, index, Place::Fetch, code),
+            }
             return false;
         }
         self.served(index);
@@ -288,20 +291,37 @@ impl Machine {
         took
     }
 
-    /// The broker names the new leader in its refusal (KIP-951).
-    fn take_leader_hint(&mut self, index: usize, fetched: &FetchedPartition, endpoints: &[NodeEndpoint]) {
+    /// The new leader is asked at once; a second refusal in a row makes us pause, lest two brokers play ball with us.
+    fn follow_hint(&mut self, now: Instant, index: usize, code: Code) {
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+        let cursor = &mut self.cursors[index];
+        cursor.backoff.fail(min, max, &mut self.rng);
+        let at = cursor.at.clone();
+        self.tell(Event::Refused { at, code });
+        self.want_metadata(now); // others may have moved, too
+    }
+
+    /// The broker names the new leader in its refusal (KIP-951); true if that is news.
+    fn take_leader_hint(
+        &mut self,
+        index: usize,
+        fetched: &FetchedPartition,
+        endpoints: &[NodeEndpoint],
+    ) -> bool {
         let hint = &fetched.data.current_leader;
         if hint.leader_id < 0 || hint.leader_epoch <= self.cursors[index].leader_epoch {
-            return;
+            return false;
         }
         if let Some(endpoint) = endpoints.iter().find(|e| e.node_id == hint.leader_id)
             && let Ok(port) = u16::try_from(endpoint.port)
         {
             self.learn_node(hint.leader_id, Address { host: endpoint.host.clone(), port });
         }
-        if self.nodes.contains_key(&Peer::Node(hint.leader_id)) {
+        let known = self.nodes.contains_key(&Peer::Node(hint.leader_id));
+        if known {
             self.lead(index, Some(hint.leader_id), hint.leader_epoch);
         }
+        known
     }
 
     /// Our offset is not in the log: the policy decides, with both ends known.
