@@ -591,6 +591,51 @@ fn retention_under_a_slow_reader_is_told_and_reading_goes_on() {
 }
 
 #[test]
+fn a_truncated_log_is_read_again_from_where_it_was_cut() {
+    let mut world = filled(2, 1, 100);
+    world.lead("t", 0, Some(1));
+    world.fill("t", 0, 50);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.truncate("t", 0, 120, 2);
+    world.fill("t", 0, 60); // the new log is longer than what was read
+    world.until(secs(2), "the new log is read", |w| w.reads(reader).len() == 150 + 60);
+    assert_eq!(world.offsets(reader, "t", 0)[150..], offsets(120, 180));
+    let truncated = |e: &&Event| matches!(e, Event::Truncated { from: 150, to: 120, .. });
+    assert_eq!(world.events(reader).filter(truncated).count(), 1);
+}
+
+#[test]
+fn a_truncated_log_fails_the_partition_if_wanted() {
+    let mut world = filled(2, 2, 100);
+    let reader = reading(&mut world, |config| config.on_out_of_range = OnOutOfRange::Error);
+    settle(&mut world);
+    world.fill("t", 0, 50);
+    settle(&mut world);
+    world.truncate("t", 0, 120, 2);
+    world.fill("t", 0, 60);
+    world.run(secs(2));
+    assert_eq!(world.faults(reader), [Fault::Truncated { at: tp("t", 0), offset: 150, end: 120 }]);
+    world.fill("t", 1, 5);
+    delivers(&mut world, reader, 1, ms(10));
+}
+
+#[test]
+fn a_log_truncated_twice_is_followed_both_times() {
+    let mut world = filled(2, 1, 50);
+    world.fill("t", 0, 50);
+    world.fill("t", 0, 50);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.truncate("t", 0, 100, 2);
+    world.run(secs(2)); // it stands at the new end, and reads nothing there
+    world.truncate("t", 0, 50, 1);
+    world.fill("t", 0, 80);
+    world.until(secs(2), "the new log is read", |w| w.offsets(reader, "t", 0).last() == Some(&129));
+    world.clients[reader].watch.check_complete(&world.truth, "t");
+}
+
+#[test]
 fn a_leader_that_moved_is_found_by_its_hint_at_once() {
     let mut world = filled(2, 2, 10);
     let reader = reading(&mut world, |_| {});

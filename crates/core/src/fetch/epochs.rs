@@ -97,17 +97,18 @@ impl Machine {
             cursor.phase = Phase::Reading;
             return self.touch(index);
         }
-        self.truncated(index, from, answer.end_offset);
+        self.truncated(index, from, answer);
     }
 
-    fn truncated(&mut self, index: usize, from: i64, end: i64) {
+    fn truncated(&mut self, index: usize, from: i64, answer: &EpochEndOffset) {
+        let end = answer.end_offset;
         let at = self.cursors[index].at.clone();
         if self.config.on_out_of_range == OnOutOfRange::Error {
             return self.fail_cursor(index, Fault::Truncated { at, offset: from, end });
         }
         let until = self.cursors[index].until;
         self.rewind(index, end, until);
-        self.cursors[index].last_epoch = -1;
+        self.cursors[index].last_epoch = answer.leader_epoch; // so that a second cut is noticed, too
         self.tell(Event::Truncated { at, from, to: end });
         self.touch(index);
     }

@@ -58,6 +58,8 @@ struct Log {
 struct Version {
     /// Record numbers by offset.
     records: BTreeMap<i64, usize>,
+    /// Where each batch begins, and the offset after it.
+    batches: BTreeMap<i64, i64>,
     start: i64,
     end: i64,
 }
@@ -123,14 +125,20 @@ impl Truth {
             version.records.insert(offset, number);
             self.records.push(Produced { life, partition, offset });
         }
+        version.batches.insert(first, end);
         version.end = end;
     }
 
+    /// Batches that reach beyond the cut go as a whole.
     pub fn truncated(&mut self, topic: &str, partition: i32, end: i64) {
         let life = self.topics[topic];
         let log = &mut self.lives[life][partition as usize];
         let mut version = log.current().clone();
-        version.records.split_off(&end);
+        let gone = version.batches.iter().find(|(_, next)| **next > end).map(|(first, _)| *first);
+        if let Some(gone) = gone {
+            version.records.split_off(&gone);
+            version.batches.split_off(&gone);
+        }
         version.end = version.end.min(end);
         version.start = version.start.min(end);
         log.versions.push(version);
