@@ -636,6 +636,17 @@ fn a_log_truncated_twice_is_followed_both_times() {
 }
 
 #[test]
+fn a_reader_at_the_end_notices_a_truncation_before_it_has_read_anything() {
+    let mut world = filled(2, 1, 50);
+    world.fill("t", 0, 50);
+    let reader = reading(&mut world, |config| config.start = Start::Latest);
+    settle(&mut world);
+    world.truncate("t", 0, 50, 2);
+    world.fill("t", 0, 80);
+    world.until(secs(2), "the new log is read", |w| w.offsets(reader, "t", 0) == offsets(50, 130));
+}
+
+#[test]
 fn a_leader_that_moved_is_found_by_its_hint_at_once() {
     let mut world = filled(2, 2, 10);
     let reader = reading(&mut world, |_| {});

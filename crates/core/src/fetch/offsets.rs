@@ -119,7 +119,8 @@ impl Machine {
         self.served(index);
         let cursor = &mut self.cursors[index];
         if let Phase::Resolving(resolving) = &mut cursor.phase {
-            resolving.answer(question, Some(answer.offset).filter(|&offset| offset >= 0));
+            let offset = Some(answer.offset).filter(|&offset| offset >= 0);
+            resolving.answer(question, offset, answer.leader_epoch);
         }
         self.settle_position(index);
     }
@@ -128,12 +129,18 @@ impl Machine {
     pub(crate) fn settle_position(&mut self, index: usize) {
         let cursor = &mut self.cursors[index];
         let Phase::Resolving(resolving) = &cursor.phase else { return };
-        let (aim, step) = (resolving.aim, resolving.step());
+        let (aim, step, epoch) = (resolving.aim, resolving.step(), resolving.epoch());
         match (step, aim) {
             (Err(_), _) => {}
-            (Ok(Found::At { start, until }), Aim::Start(_)) => cursor.stand(start, until),
+            (Ok(Found::At { start, until }), Aim::Start(_)) => {
+                cursor.stand(start, until);
+                cursor.last_epoch = epoch;
+            }
             (Ok(Found::At { start, until }), Aim::Reset { from, .. }) => {
                 self.reset_cursor(index, from, start, until);
+                if start != from {
+                    self.cursors[index].last_epoch = epoch;
+                }
             }
             (Ok(Found::OutOfRange { offset, earliest, latest }), _) => {
                 let at = cursor.at.clone();
@@ -152,7 +159,6 @@ impl Machine {
             false => cursor.stand(to, until),
         }
         if to != from {
-            self.cursors[index].last_epoch = -1;
             self.tell(Event::OffsetReset { at, from, to });
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct Resolving {
     latest: Option<i64>,
     /// By question in ms: the offset, or `None` where no record is that late.
     times: Vec<(i64, Option<i64>)>,
+    /// The newest leader epoch that an answer named, -1 for none.
+    epoch: i32,
 }
 
 /// What was found.
@@ -56,7 +58,7 @@ type Known = Result<i64, Question>;
 
 impl Resolving {
     pub(crate) fn new(aim: Aim, until: Option<Until>) -> Self {
-        Self { aim, until, earliest: None, latest: None, times: Vec::new() }
+        Self { aim, until, earliest: None, latest: None, times: Vec::new(), epoch: -1 }
     }
 
     /// What is still to be asked, or what was found.
@@ -69,11 +71,21 @@ impl Resolving {
     }
 
     /// Takes an answer; `None` says that no record is that late.
-    pub(crate) fn answer(&mut self, question: Question, offset: Option<i64>) {
+    pub(crate) fn answer(&mut self, question: Question, offset: Option<i64>, epoch: i32) {
+        self.epoch = self.epoch.max(epoch);
         match question {
             Question::Earliest => self.earliest = Some(offset.unwrap_or(0)),
             Question::Latest => self.latest = Some(offset.unwrap_or(0)),
             Question::Time(ms) => self.times.push((ms, offset)),
+        }
+    }
+
+    /// The leader epoch of a position that was found by asking, so that a log cut before anything was read from there is
+    /// noticed; -1 for one that the user named.
+    pub(crate) fn epoch(&self) -> i32 {
+        match self.aim {
+            Aim::Start(Start::Offset(_)) => -1,
+            _ => self.epoch,
         }
     }
 
@@ -142,9 +154,9 @@ mod tests {
         for asked in 0.. {
             match resolving.step() {
                 Ok(found) => return (found, asked),
-                Err(q @ Question::Earliest) => resolving.answer(q, Some(10)),
-                Err(q @ Question::Latest) => resolving.answer(q, Some(100)),
-                Err(q @ Question::Time(ms)) => resolving.answer(q, (ms <= 5000).then_some(50)),
+                Err(q @ Question::Earliest) => resolving.answer(q, Some(10), 3),
+                Err(q @ Question::Latest) => resolving.answer(q, Some(100), 4),
+                Err(q @ Question::Time(ms)) => resolving.answer(q, (ms <= 5000).then_some(50), 3),
             }
         }
         unreachable!()
