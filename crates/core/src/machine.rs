@@ -508,6 +508,9 @@ impl Machine {
         if node.muted_until.is_some_and(|until| until <= now) {
             node.muted_until = None;
         }
+        if node.joins_until.is_some_and(|until| until <= now) {
+            node.joins_until = None;
+        }
         node.dirty = true;
     }
 

@@ -132,6 +132,21 @@ fn what_is_written_is_read_at_once() {
 }
 
 #[test]
+fn after_a_resume_the_lanes_become_one_again() {
+    let mut world = filled(1, 4, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.pause(reader, &tp("t", 1));
+    world.run(secs(11));
+    world.resume(reader, &tp("t", 1));
+    world.run(secs(25));
+    let idle = requests_during(&mut world, reader, secs(60));
+    assert!(idle <= 9, "{idle} requests in an idle minute");
+    world.fill("t", 1, 1);
+    delivers(&mut world, reader, 1, ms(5));
+}
+
+#[test]
 fn an_idle_reader_asks_once_per_max_wait_and_broker() {
     let mut world = filled(3, 6, 10);
     let reader = reading(&mut world, |_| {});

@@ -59,6 +59,8 @@ pub(crate) struct Node {
     pub(crate) express: FetchLane,
     /// The wait the next express fetch asks for; grows while it finds nothing.
     pub(crate) express_wait: Duration,
+    /// The long lane came back empty and waits so long for the express one, to take over what is on it.
+    pub(crate) joins_until: Option<Instant>,
     /// How many bytes the next reply may have; adapts to the distance and the backlog.
     pub(crate) reply_bytes: i32,
     /// Cursors of partitions that this broker leads, the next to be served first.
@@ -91,6 +93,7 @@ impl Node {
             long: FetchLane::Idle,
             express: FetchLane::Idle,
             express_wait: Duration::ZERO,
+            joins_until: None,
             reply_bytes: REPLY_BYTES.min(max_bytes),
             cursors: Vec::new(),
             queued_bytes: 0,

@@ -32,6 +32,7 @@ use crate::{
     fault::Fault,
     machine::{Machine, Purpose},
     request::{Body, FetchAsk, FetchAskTopic},
+    timer::Why,
     verdict::{Place, Verdict, verdict},
 };
 
@@ -56,6 +57,9 @@ const SMALLEST_REPLY: usize = 64 << 10;
 /// How many parts may wait at a broker, however small: each costs some hundred bytes beside its records.
 const QUEUED_PARTS_MAX: usize = 64;
 
+/// The long lane waits no longer than this for the express one: a round trip and its wait.
+const JOIN_MAX: Duration = Duration::from_millis(500);
+
 /// A reply that took longer, and came full, was held up by distance or backlog: ask for more at a time.
 const SLOW_REPLY: Duration = Duration::from_millis(20);
 
@@ -75,6 +79,7 @@ impl Machine {
             node.queued_bytes as u64 >= node.reply_bytes as u64 || node.queued_parts >= QUEUED_PARTS_MAX;
         match (node.long, node.express) {
             _ if enough || !node.is_open() || node.muted_until.is_some() => None,
+            (FetchLane::Idle, FetchLane::Asked(_)) if node.joins_until.is_some() => None,
             (FetchLane::Idle, _) => Some(Lane::Long),
             (_, FetchLane::Idle) => Some(Lane::Express),
             _ => None,
@@ -176,6 +181,19 @@ impl Machine {
         }
         self.unanswered(now, id, plan);
         self.serve_last(node, &served);
+        if plan.lane == Lane::Long && served.is_empty() {
+            self.join_lanes(now, node);
+        }
+    }
+
+    /// Nothing hurries the long lane: what is on the express lane moves there, so that it need not be asked for again and
+    /// again.
+    fn join_lanes(&mut self, now: Instant, id: i32) {
+        let Some(node) = self.nodes.get_mut(&Peer::Node(id)) else { return };
+        if let FetchLane::Asked(_) = node.express {
+            node.joins_until = Some(now + JOIN_MAX);
+            self.timers.add(now + JOIN_MAX, Why::Peer(Peer::Node(id)));
+        }
     }
 
     /// Partitions that were asked for and not answered are asked for again, after a pause.
@@ -200,6 +218,7 @@ impl Machine {
             let slot = node.fetch_lane(lane);
             if *slot == FetchLane::Asked(id) {
                 *slot = FetchLane::Idle;
+                node.joins_until = None;
             }
             node.dirty = true;
         }
@@ -228,7 +247,7 @@ impl Machine {
         };
         let until = now + Duration::from_millis(ms).min(self.config.request_timeout);
         known.muted_until = Some(until);
-        self.timers.add(until, crate::timer::Why::Peer(Peer::Node(node)));
+        self.timers.add(until, Why::Peer(Peer::Node(node)));
     }
 
     /// The cursor of a fetched partition, by id where the broker speaks ids.
