@@ -818,6 +818,38 @@ fn a_damaged_batch_fails_its_partition_only() {
     }
 }
 
+#[test]
+fn records_that_lead_nowhere_are_not_asked_for_without_pause() {
+    let mut world = filled(1, 2, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    // A batch that is cut before its end, and one that lies before the position.
+    let cuts: [fn(&mut Vec<u8>); 2] = [|records| records.truncate(100), |records| records[..8].fill(0)];
+    for cut in cuts {
+        let wrong = Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+            for data in response.responses.iter_mut().flat_map(|t| &mut t.partitions) {
+                if data.partition_index == 0
+                    && let Some(records) = data.records.as_ref().filter(|r| !r.is_empty())
+                {
+                    let mut records = records.to_vec();
+                    cut(&mut records);
+                    data.records = Some(records.into());
+                }
+            }
+        });
+        let mishap = world.mishap(wrong.always());
+        world.run(secs(11)); // what is under way is answered rightly
+        world.fill("t", 0, 5);
+        world.run(secs(10));
+        let busy = requests_during(&mut world, reader, secs(60));
+        assert!(busy <= 60, "{busy} requests in a minute");
+        world.fill("t", 1, 1);
+        delivers(&mut world, reader, 1, ms(10));
+        world.cluster.clear_fault(mishap);
+        delivers(&mut world, reader, 0, secs(20));
+    }
+}
+
 // Odd replies.
 
 fn rewriting_fetches(change: impl Fn(&mut FetchResponse) + Send + 'static) -> Mishap {
@@ -1040,6 +1072,25 @@ fn large(count: u32) -> Produce {
 }
 
 #[test]
+fn a_caller_that_stops_reading_bounds_what_is_held() {
+    for codec in [Codec::None, Codec::Lz4] {
+        let mut world = filled(2, 4, 0);
+        for partition in 0..4 {
+            (0..30).for_each(|_| world.append("t", partition, Produce { codec, ..large(2) }));
+        }
+        let reader = reading(&mut world, |config| config.budget = 3 << 20);
+        world.until(secs(1), "it begins", |w| !w.reads(reader).is_empty());
+        world.set_habit(reader, Habit::Stopped);
+        world.run(secs(30));
+        let idle = requests_during(&mut world, reader, secs(60));
+        assert!(idle <= 5, "{idle} requests in a minute");
+        assert!(world.ours(reader) <= (3 << 20) + 2 * (1 << 20) + 1000, "{}", world.ours(reader));
+        world.set_habit(reader, Habit::Fast);
+        world.until(secs(2), "all is read", |w| w.reads(reader).len() == 240);
+    }
+}
+
+#[test]
 fn a_caller_that_keeps_more_than_the_budget_still_gets_the_next() {
     let mut world = filled(2, 4, 0);
     for partition in 0..4 {
@@ -1142,6 +1193,20 @@ fn a_long_round_trip_makes_replies_grow() {
 
 fn ended(world: &World, reader: usize) -> bool {
     world.clients[reader].reader.ended
+}
+
+#[test]
+fn the_end_is_that_of_the_beginning() {
+    let mut world = filled(2, 4, 10);
+    world.append("t", 1, Produce { shape: Shape::Tail(20), codec: Codec::None, value: 0 });
+    world.append("t", 2, Produce { shape: Shape::Empty(20), codec: Codec::None, value: 0 });
+    world.grow_topic("t", 5); // an empty one
+    let reader = reading(&mut world, |config| config.until = Some(Until::End));
+    world.until(secs(1), "it ends", |w| ended(w, reader));
+    assert_eq!(world.reads(reader).len(), 41);
+    world.fill("t", 0, 10);
+    world.run(secs(20));
+    assert_eq!(world.reads(reader).len(), 41, "what came later is not read");
 }
 
 #[test]

@@ -277,10 +277,10 @@ impl Machine {
             }
             return false;
         }
-        self.served(index);
         let cursor = &mut self.cursors[index];
         cursor.high_watermark = fetched.data.high_watermark;
         cursor.log_start = fetched.data.log_start_offset;
+        let bytes = fetched.data.records.as_ref().map_or(0, |records| records.len());
         let accepted = accept(cursor.next, fetched.batches);
         let damage = accepted.damage.or_else(|| fetched.damage.map(|d| d.to_string()));
         let took = accepted.next > cursor.next;
@@ -302,12 +302,28 @@ impl Machine {
             cursor.last_epoch = accepted.last_epoch;
             self.enqueue(index, Entry::Part(part));
         }
-        if let Some(reason) = damage {
-            let cursor = &self.cursors[index];
-            let fault = Fault::Corrupt { at: cursor.at.clone(), offset: cursor.next, reason };
-            self.fail_cursor(index, fault);
+        match damage {
+            Some(reason) => {
+                let cursor = &self.cursors[index];
+                let fault = Fault::Corrupt { at: cursor.at.clone(), offset: cursor.next, reason };
+                self.fail_cursor(index, fault);
+            }
+            None if !took && bytes > 0 => self.led_nowhere(now, index, bytes),
+            None => self.served(index),
         }
         took
+    }
+
+    /// Records came and none of them leads on: the first batch is cut, or all lie before the position. Asked again at
+    /// once, the answer would be the same.
+    fn led_nowhere(&mut self, now: Instant, index: usize, bytes: usize) {
+        let cursor = &self.cursors[index];
+        let (at, offset) = (&cursor.at, cursor.next);
+        if let Some(leader) = cursor.leader {
+            let what = format!("{at}: of {bytes} bytes at offset {offset}, no batch leads on from there");
+            self.tell(Event::Misbehaved { peer: Peer::Node(leader), what });
+        }
+        self.retry_cursor(now, index);
     }
 
     /// The new leader is asked at once; a second refusal in a row makes us pause, lest two brokers play ball with us.

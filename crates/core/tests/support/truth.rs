@@ -209,7 +209,9 @@ impl Content {
     /// Keys, headers and sizes are of all kinds, null and empty among them.
     pub fn new(number: usize, size: usize) -> Self {
         let mut value = format!("{number}/{size}/").into_bytes();
-        value.resize(value.len().max(size), b'a' + (number % 26) as u8);
+        let named = value.len();
+        value.resize(named.max(size), 0);
+        fastrand::Rng::with_seed(number as u64).fill(&mut value[named..]); // no codec makes it smaller
         let text = |kind: usize| match kind {
             0 => None,
             1 => Some(Vec::new()),
@@ -221,8 +223,10 @@ impl Content {
 
     /// The number that a value begins with, and the size it was made with.
     pub fn number(value: &[u8]) -> Option<(usize, usize)> {
-        let mut parts = std::str::from_utf8(value).ok()?.splitn(3, '/');
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        let text = &value[..value.len().min(40)];
+        let mut parts =
+            text.split(|&byte| byte == b'/').map(|part| std::str::from_utf8(part).ok()?.parse().ok());
+        Some((parts.next()??, parts.next()??))
     }
 }
 

@@ -767,8 +767,7 @@ impl World {
                     return true;
                 }
                 Step::Polled(Polled::Ended) => {
-                    it.reader.ended = true;
-                    it.reader.registered = true;
+                    it.reader.ended = true; // the caller stops asking, until it seeks
                     it.watch.ended();
                     self.carry_out(client);
                     return false;
