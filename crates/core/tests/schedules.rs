@@ -918,6 +918,41 @@ fn a_partition_that_was_not_asked_for_is_not_taken() {
 }
 
 #[test]
+fn no_error_code_anywhere_makes_a_hot_loop() {
+    let places = [ApiKey::Metadata, ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::OffsetForLeaderEpoch];
+    let codes = (-1..=133).chain([12345, i16::MIN, i16::MAX]).filter(|&code| code != 0);
+    for code in codes.map(Code) {
+        for api in places {
+            for whole in [false, true] {
+                let mut world = filled(2, 2, 10);
+                let mishap = match whole {
+                    false => Mishap::partition_error(api, code).topic("t").partition(0),
+                    true => Mishap::error(api, code),
+                };
+                let id = world.mishap(mishap.always());
+                let reader = reading(&mut world, |config| config.max_wait = secs(1));
+                world.run(secs(1));
+                world.lead("t", 0, Some(2)); // so that epochs are asked for
+                world.fill("t", 1, 1);
+                world.run(secs(2));
+                let busy = requests_during(&mut world, reader, secs(10));
+                assert!(busy <= 120, "{api:?} {code} {whole}: {busy} requests in 10 s");
+                if !whole && !matches!(world.faults(reader).first(), Some(Fault::Topic { .. })) {
+                    assert_eq!(world.offsets(reader, "t", 1).len(), 11, "{api:?} {code}: the other goes on");
+                }
+                world.cluster.clear_fault(id);
+                for at in world.clients[reader].watch.failed_partitions() {
+                    let at_offset = world.clients[reader].machine.position(&at).expect("it is read");
+                    world.seek(reader, &at, at_offset.map_or(Start::Earliest, Start::Offset));
+                }
+                let what = format!("{api:?} {code} {whole}: it goes on");
+                world.until(secs(15), &what, |w| w.offsets(reader, "t", 0).len() >= 10);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_fault_of_the_whole_reader_is_told_every_time_until_it_is_mended() {
     for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
         let mut world = filled(1, 2, 10);

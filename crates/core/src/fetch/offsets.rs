@@ -116,7 +116,11 @@ impl Machine {
         if code != Code::NONE {
             return self.judge_cursor(now, index, Place::Offsets, code);
         }
-        self.served(index);
+        let resets =
+            |phase: &Phase| matches!(phase, Phase::Resolving(r) if matches!(r.aim, Aim::Reset { .. }));
+        if !resets(&self.cursors[index].phase) {
+            self.served(index); // else only a fetch shows whether the new position serves better
+        }
         let cursor = &mut self.cursors[index];
         if let Phase::Resolving(resolving) = &mut cursor.phase {
             let offset = Some(answer.offset).filter(|&offset| offset >= 0);
@@ -158,9 +162,10 @@ impl Machine {
             true => self.rewind(index, to, until),
             false => cursor.stand(to, until),
         }
-        if to != from {
-            self.tell(Event::OffsetReset { at, from, to });
-        }
+        self.tell(match to == from {
+            true => Event::Refused { at, code: Code::OFFSET_OUT_OF_RANGE }, // a passing confusion, or it would be here again
+            false => Event::OffsetReset { at, from, to },
+        });
     }
 
     /// Begins a new turn at `to`, or where the reader stands if that is before it: what was fetched but not yet
