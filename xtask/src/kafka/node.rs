@@ -109,11 +109,11 @@ impl Node {
         kafka.arg("kafka.Kafka").arg(self.dir.join("server.properties"));
         // A group of its own: Ctrl-C in a terminal is for us; who owns the broker sees to its end.
         kafka.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
-        let child = kafka.spawn().during(|| "starting Kafka".into())?;
+        let mut child = kafka.spawn().during(|| "starting Kafka".into())?;
         self.write("kafka.pid", &child.id().to_string())?;
-        match probe::wait(self.port, 1, START_LIMIT, || self.still_running()) {
+        match probe::wait(self.port, 1, START_LIMIT, || still_running(&mut child)) {
             Ok(()) => Ok(child),
-            Err(failure) => Err(self.died_while_starting(&failure)),
+            Err(failure) => Err(self.did_not_start(&mut child, &failure)),
         }
     }
 
@@ -169,12 +169,10 @@ impl Node {
         }
     }
 
-    fn still_running(&self) -> Result<()> {
-        if self.running().is_some() { Ok(()) } else { fail("the broker ended") }
-    }
-
-    fn died_while_starting(&self, failure: &Failure) -> Failure {
-        self.kill();
+    fn did_not_start(&self, child: &mut Child, failure: &Failure) -> Failure {
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = fs::remove_file(self.dir.join("kafka.pid"));
         let path = self.dir.join("out.log");
         let log = fs::read_to_string(&path).unwrap_or_default();
         let told = jars::last_lines(&log, 15);
@@ -209,6 +207,13 @@ impl Node {
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.dir.join(name);
         fs::write(&path, text).during(|| format!("writing {}", path.display()))
+    }
+}
+
+fn still_running(child: &mut Child) -> Result<()> {
+    match child.try_wait().during(|| "watching Kafka".into())? {
+        None => Ok(()),
+        Some(status) => fail(format!("the broker ended ({status})")),
     }
 }
 

@@ -34,12 +34,21 @@ impl Pid {
         true
     }
 
+    /// Between fork and exec, and again while it ends, a process has no command line for a moment.
     fn told_by_proc(self) -> Option<String> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
-        let state = stat.rsplit(") ").next()?.chars().next()?;
-        let line = fs::read(format!("/proc/{}/cmdline", self.0)).ok()?;
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        (!matches!(state, 'Z' | 'X')).then_some(line)
+        for _ in 0..200 {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+            let state = stat.rsplit(") ").next()?.chars().next()?;
+            if matches!(state, 'Z' | 'X') {
+                return None;
+            }
+            let line = fs::read(format!("/proc/{}/cmdline", self.0)).ok()?;
+            if !line.is_empty() {
+                return Some(String::from_utf8_lossy(&line).replace('\0', " "));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(String::new())
     }
 
     fn told_by_ps(self) -> Option<String> {
@@ -65,6 +74,17 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(pid.command_line(), None);
         assert!(!pid.signal("TERM"));
+    }
+
+    #[test]
+    fn a_process_is_seen_from_its_first_moment() {
+        for _ in 0..50 {
+            let mut child = Command::new("sleep").arg("62.5").spawn().unwrap();
+            let line = Pid(child.id()).command_line();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(line.unwrap().contains("62.5"));
+        }
     }
 
     #[test]
