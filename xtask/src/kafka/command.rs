@@ -1,7 +1,7 @@
 //! `cargo xtask kafka ...`: brokers for people, and for tests that stop and start theirs.
 
 use super::node::{Node, Settings};
-use super::{folder, jars, tools};
+use super::{folder, is_locked, jars, tools};
 use crate::args::{Args, pair};
 use crate::failure::{During, Result, fail, misuse};
 use std::fs;
@@ -110,10 +110,11 @@ fn with_node(mut args: Args, act: impl FnOnce(&Node) -> Result<()>) -> Result<()
     }
 }
 
-/// All brokers in the default place.
+/// All brokers in the default place, but for those that belong to a run of xtask, which ends them itself.
 fn every_node() -> Result<Vec<Node>> {
     let Ok(entries) = fs::read_dir(folder("")?) else { return Ok(Vec::new()) };
-    Ok(entries.flatten().filter_map(|entry| Node::open(&entry.path()).ok()).collect())
+    let dirs = entries.flatten().map(|entry| entry.path()).filter(|dir| !is_locked(dir));
+    Ok(dirs.filter_map(|dir| Node::open(&dir).ok()).collect())
 }
 
 fn the_running_one() -> Result<Node> {

@@ -88,9 +88,7 @@ pub(crate) fn folder(name: &str) -> Result<PathBuf> {
 /// Two runs must not use one folder. The lock ends with the process.
 fn lock(dir: &Path) -> Result<File> {
     fs::create_dir_all(dir).during(|| format!("making {}", dir.display()))?;
-    let mut path = dir.as_os_str().to_owned();
-    path.push(".lock");
-    let path = PathBuf::from(path);
+    let path = lock_file(dir);
     let file = File::create(&path).during(|| format!("writing {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -101,10 +99,40 @@ fn lock(dir: &Path) -> Result<File> {
     }
 }
 
+/// Whether a run that is alive uses the folder.
+fn is_locked(dir: &Path) -> bool {
+    let locked = |file: File| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
+    File::open(lock_file(dir)).is_ok_and(locked)
+}
+
+fn lock_file(dir: &Path) -> PathBuf {
+    let mut path = dir.as_os_str().to_owned();
+    path.push(".lock");
+    path.into()
+}
+
 /// Stops what a run that died may have left here, and removes it.
 fn clear(dir: &Path) -> Result<()> {
     if let Ok(leftover) = Node::open(dir) {
         leftover.stop();
     }
     fs::remove_dir_all(dir).during(|| format!("clearing {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_in_use_is_locked_until_its_user_ends() {
+        let dir = std::env::temp_dir().join(format!("ottla-xtask-lock-{}", std::process::id()));
+        assert!(!is_locked(&dir));
+        let held = lock(&dir).unwrap();
+        assert!(is_locked(&dir));
+        assert!(lock(&dir).unwrap_err().to_string().contains("another run"));
+        drop(held);
+        assert!(!is_locked(&dir));
+        fs::remove_dir_all(&dir).unwrap();
+        fs::remove_file(lock_file(&dir)).unwrap();
+    }
 }
