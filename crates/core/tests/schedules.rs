@@ -1322,6 +1322,22 @@ fn a_reset_over_the_end_ends_the_partition() {
 }
 
 #[test]
+fn a_reset_over_the_end_ends_the_partition_once_what_came_before_is_handed_out() {
+    let mut world = filled(1, 1, 10);
+    let reader = reading(&mut world, |config| {
+        config.until = Some(Until::Offset(50));
+        config.max_bytes = 200; // less than a batch: nothing is asked for while one waits
+    });
+    world.set_habit(reader, Habit::Stopped);
+    world.run(secs(1));
+    (1..10).for_each(|_| world.fill("t", 0, 10));
+    world.delete_records("t", 0, 60);
+    world.set_habit(reader, Habit::Slow(1, ms(300))); // the reset comes while the batch is walked
+    world.until(secs(60), "it ends", |w| ended(w, reader));
+    assert_eq!(world.offsets(reader, "t", 0), offsets(0, 10));
+}
+
+#[test]
 fn a_seek_after_the_end_reads_again() {
     let mut world = filled(1, 2, 10);
     let reader = reading(&mut world, |config| config.until = Some(Until::End));

@@ -131,12 +131,12 @@ impl Cursor {
         self.queued_bytes = 0;
     }
 
-    /// The position was found: the turn stands there.
+    /// The position was found: what is fetched next begins there, and a turn that has not begun yet, too.
     pub(crate) fn stand(&mut self, start: i64, until: Option<i64>) {
         self.next = start;
         self.until = until.or(self.until); // an end once found stays
         self.phase = Phase::Reading;
-        if self.turn.position().is_none_or(|position| position < start) && self.queue.is_empty() {
+        if self.turn.position().is_none() {
             self.turn.advance(start);
         }
     }

@@ -13,6 +13,7 @@ use ottla_wire::{
 
 use super::{
     cursor::{Cursor, Live, Phase},
+    queue::{Entry, Part},
     resolve::{Aim, Found, Question},
 };
 use crate::{
@@ -156,16 +157,26 @@ impl Machine {
 
     /// Forward, the turn goes on: what is queued comes before the gap. Backward, a new one begins.
     fn reset_cursor(&mut self, index: usize, from: i64, to: i64, until: Option<i64>) {
-        let cursor = &mut self.cursors[index];
-        let at = cursor.at.clone();
+        let at = self.cursors[index].at.clone();
         match to < from {
             true => self.rewind(index, to, until),
-            false => cursor.stand(to, until),
+            false => self.step_over(index, to, until),
         }
         self.tell(match to == from {
             true => Event::Refused { at, code: Code::OFFSET_OUT_OF_RANGE }, // a passing confusion, or it would be here again
             false => Event::OffsetReset { at, from, to },
         });
+    }
+
+    /// Goes on at `to`. The reader may still be at what came before, so the step waits in its place in the queue.
+    fn step_over(&mut self, index: usize, to: i64, until: Option<i64>) {
+        let cursor = &mut self.cursors[index];
+        let from = cursor.next;
+        cursor.stand(to, until);
+        if from < to {
+            let step = Part::step(index, cursor, from);
+            self.enqueue(index, Entry::Part(step));
+        }
     }
 
     /// Begins a new turn at `to`, or where the reader stands if that is before it: what was fetched but not yet

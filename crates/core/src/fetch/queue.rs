@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ledger::Lease, reply::Outlined, turn::Turn};
+use super::{cursor::Cursor, ledger::Lease, reply::Outlined, turn::Turn};
 use crate::fault::Fault;
 
 /// One partition's share of one reply.
@@ -35,6 +35,23 @@ pub struct Part {
 }
 
 impl Part {
+    /// No records, only the way from an offset to where the cursor stands.
+    pub(crate) fn step(index: usize, cursor: &Cursor, from: i64) -> Self {
+        Self {
+            cursor: index,
+            turn: cursor.turn.clone(),
+            topic: cursor.at.topic.clone(),
+            partition: cursor.at.partition,
+            records: Bytes::new(),
+            batches: Vec::new(),
+            from,
+            until: cursor.until.unwrap_or(i64::MAX),
+            next: cursor.next,
+            high_watermark: cursor.high_watermark,
+            lease: None,
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.records.len()
     }

@@ -129,6 +129,11 @@ impl Watch {
             seen.checked = part.from;
         }
         seen.next = part.next;
+        if part.records.is_empty() {
+            let told = seen.resets.contains(&(part.from, part.next));
+            assert!(told, "{at}: a step from {} to {}, and nobody was told", part.from, part.next);
+            seen.checked = part.next;
+        }
     }
 
     pub fn read(&mut self, read: &Read, truth: &Truth) {
