@@ -800,8 +800,8 @@ fn a_batch_that_goes_back_fails_its_partition_only() {
 
 #[test]
 fn a_damaged_batch_fails_its_partition_only() {
-    // Length negative, magic, CRC, attributes, count, records.
-    for at in [8, 16, 17, 21, 57, 70] {
+    // Length negative, magic, CRC, attributes (which make it a control batch), count, records.
+    for at in [8, 16, 17, 21, 22, 57, 70] {
         let mut world = filled(1, 2, 10);
         world.mishap(Mishap::corrupt_records(at).partition(0).always());
         let reader = reading(&mut world, |_| {});

@@ -73,12 +73,22 @@ impl FetchReply {
 }
 
 fn look_through(records: Option<&Bytes>) -> (Vec<Outlined>, Option<RecordError>) {
+    let bytes = records.map_or(&[][..], |r| &r[..]);
     let mut batches = Vec::new();
-    for found in Batches::new(records.map_or(&[], |r| &r[..])) {
-        match found {
-            Ok((header, range)) => batches.push(Outlined { header, range }),
+    for found in Batches::new(bytes) {
+        match found.and_then(|(header, range)| checked(bytes, header, range)) {
+            Ok(batch) => batches.push(batch),
             Err(damage) => return (batches, Some(damage)),
         }
     }
     (batches, None)
+}
+
+/// The CRC is checked by who walks the batch. Control batches are walked by nobody, and a flipped bit that makes one of a
+/// batch with records must not hide them.
+fn checked(bytes: &[u8], header: BatchHeader, range: Range<usize>) -> Result<Outlined, RecordError> {
+    if header.is_control() {
+        header.check_crc(&bytes[range.clone()])?;
+    }
+    Ok(Outlined { header, range })
 }

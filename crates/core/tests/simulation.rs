@@ -1,0 +1,699 @@
+//! Schedules by the thousand: each seed makes a cluster, a reader and some trouble, and every promise is checked on the
+//! way (see `support/watch.rs`) and after the last fault.
+//!
+//! - `OTTLA_SEED=n` runs one seed and prints what happened.
+//! - `OTTLA_SEEDS=n` runs so many (soak); `OTTLA_FROM=n` begins there.
+
+mod support;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders};
+use ottla_core::{Address, Config, OnOutOfRange, Start, TopicPartition};
+use ottla_wire::{
+    code::Code,
+    message::{
+        FetchRequest, MetadataRequest, fetch_response::FetchResponse, metadata_response::MetadataResponse,
+    },
+    record::Codec,
+};
+use support::*;
+
+/// What runs in every test run.
+const SEEDS: u64 = 300;
+
+/// Seeds that once failed, by what was wrong.
+const REGRESSIONS: &[(&str, &[u64])] = &[];
+
+#[test]
+fn promises_hold_on_every_schedule() {
+    if let Some(seed) = number("OTTLA_SEED") {
+        let (result, lines) = tracing(|| catch_unwind(|| simulate(seed)));
+        lines.iter().for_each(|line| println!("{line}"));
+        let report = result.unwrap_or_else(|_| panic!("seed {seed} failed"));
+        println!("{report:?}");
+        return;
+    }
+    let (from, count) = (number("OTTLA_FROM").unwrap_or(0), number("OTTLA_SEEDS").unwrap_or(SEEDS));
+    let kept = REGRESSIONS.iter().flat_map(|(_, seeds)| *seeds).copied();
+    run_all(kept.chain(from..from + count).collect());
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+/// Runs the seeds on all cores, and stops at the first that fails.
+fn run_all(seeds: Vec<u64>) {
+    let next = AtomicU64::new(0);
+    let failed = AtomicU64::new(u64::MAX);
+    let total = Report::default();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while failed.load(Ordering::Relaxed) == u64::MAX {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&seed) = seeds.get(place as usize) else { return };
+                    match catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
+                        Ok(report) => total.add(&report),
+                        Err(_) => failed.store(seed, Ordering::Relaxed),
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner();
+    if failed != u64::MAX {
+        let (_, lines) = tracing(|| catch_unwind(|| simulate(failed)));
+        lines.iter().for_each(|line| println!("{line}"));
+        panic!(
+            "seed {failed} failed: OTTLA_SEED={failed} cargo test -p ottla-core --test simulation -- --nocapture"
+        );
+    }
+    println!("{} seeds: {total:?}", seeds.len());
+    total.check(seeds.len() as u64);
+}
+
+/// What came together over the seeds, so that a simulation that does nothing is noticed.
+#[derive(Debug, Default)]
+struct Report {
+    records: AtomicU64,
+    requests: AtomicU64,
+    events: AtomicU64,
+    faults: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl Report {
+    fn add(&self, other: &Self) {
+        let pairs = [
+            (&self.records, &other.records),
+            (&self.requests, &other.requests),
+            (&self.events, &other.events),
+            (&self.faults, &other.faults),
+            (&self.steps, &other.steps),
+        ];
+        pairs.iter().for_each(|(sum, part)| {
+            sum.fetch_add(part.load(Ordering::Relaxed), Ordering::Relaxed);
+        });
+    }
+
+    fn check(&self, seeds: u64) {
+        assert!(self.records.load(Ordering::Relaxed) > 50 * seeds, "hardly anything was read: {self:?}");
+        assert!(seeds < 100 || self.faults.load(Ordering::Relaxed) > 0, "nothing ever failed: {self:?}");
+    }
+}
+
+/// One schedule.
+fn simulate(seed: u64) -> Report {
+    let mut chaos = Chaos::new(seed);
+    let end = chaos.world.now + chaos.secs(5, 40);
+    while chaos.world.now < end {
+        let pause = chaos.pause();
+        chaos.world.run(pause);
+        chaos.act();
+    }
+    chaos.heal();
+    chaos.check_the_end();
+    chaos.report()
+}
+
+/// A world and what makes trouble in it.
+struct Chaos {
+    world: World,
+    rng: fastrand::Rng,
+    reader: usize,
+    topics: Vec<String>,
+    /// How many kinds of trouble this schedule has; few at a time find more than all at once.
+    kinds: Vec<Kind>,
+    down: Vec<i32>,
+    dark: Vec<i32>,
+    pace: Duration,
+    epochs: bool,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cut,
+    StopNode,
+    CloseConnections,
+    Dark,
+    Slow,
+    MoveLeader,
+    NoLeader,
+    Truncate,
+    Retention,
+    Grow,
+    Recreate,
+    ErrorCode,
+    OddReply,
+    Garbage,
+    Late,
+    Silence,
+    Corrupt,
+    Seek,
+    Pause,
+    Habit,
+    Keep,
+    Move,
+}
+
+const KINDS: &[Kind] = &[
+    Kind::Cut,
+    Kind::StopNode,
+    Kind::CloseConnections,
+    Kind::Dark,
+    Kind::Slow,
+    Kind::MoveLeader,
+    Kind::NoLeader,
+    Kind::Truncate,
+    Kind::Retention,
+    Kind::Grow,
+    Kind::Recreate,
+    Kind::ErrorCode,
+    Kind::OddReply,
+    Kind::Garbage,
+    Kind::Late,
+    Kind::Silence,
+    Kind::Corrupt,
+    Kind::Seek,
+    Kind::Pause,
+    Kind::Habit,
+    Kind::Keep,
+    Kind::Move,
+];
+
+const READER_APIS: [ApiKey; 4] =
+    [ApiKey::Metadata, ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::OffsetForLeaderEpoch];
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x0771a);
+        let nodes = rng.i32(1..=3);
+        let (cluster, epochs) = old_or_new(&mut rng);
+        let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..20));
+        let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
+        let mut world = World::new(Setup { seed, nodes, latency, cluster });
+        let topics: Vec<String> = (0..rng.u32(1..=2)).map(|nth| format!("t{nth}")).collect();
+        for topic in &topics {
+            world.topic(topic, rng.i32(1..=4));
+        }
+        let mut kinds = KINDS.to_vec();
+        rng.shuffle(&mut kinds);
+        kinds.truncate(rng.usize(1..=8));
+        let config = config(&world, &topics, &mut rng);
+        let pace = ms(rng.u64(1..=400));
+        let mut chaos =
+            Self { world, rng, reader: 0, topics, kinds, down: vec![], dark: vec![], pace, epochs };
+        (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
+        chaos.reader = chaos.world.open(config);
+        chaos.world.clients[0].reader.by_batch = chaos.rng.bool();
+        chaos
+    }
+
+    fn secs(&mut self, from: u64, to: u64) -> Duration {
+        secs(self.rng.u64(from..=to))
+    }
+
+    /// Mostly about the pace, now and then none, or long enough for everything to park.
+    fn pause(&mut self) -> Duration {
+        match self.rng.u32(0..10) {
+            0 => Duration::ZERO,
+            1 => self.secs(1, 5),
+            _ => self.pace.mul_f64(self.rng.f64() * 2.0),
+        }
+    }
+
+    fn act(&mut self) {
+        if self.rng.u32(0..3) > 0 {
+            return self.produce();
+        }
+        let kind = self.kinds[self.rng.usize(0..self.kinds.len())];
+        match kind {
+            Kind::Cut => self.cut(),
+            Kind::StopNode => self.stop_or_start(),
+            Kind::CloseConnections => {
+                let node = self.node();
+                self.world.cluster.close_connections(node);
+                self.world.settle();
+            }
+            Kind::Dark => self.darken_or_lighten(),
+            Kind::Slow => self.slow(),
+            Kind::MoveLeader => self.move_leader(),
+            Kind::NoLeader => self.take_leader(),
+            Kind::Truncate => self.truncate(),
+            Kind::Retention => self.retain(),
+            Kind::Grow => self.grow(),
+            Kind::Recreate => self.recreate(),
+            Kind::ErrorCode => self.error_code(),
+            Kind::OddReply => self.odd_reply(),
+            Kind::Garbage => self.garbage(),
+            Kind::Late => self.late(),
+            Kind::Silence => self.silence(),
+            Kind::Corrupt => self.corrupt(),
+            Kind::Seek => self.seek(),
+            Kind::Pause => self.pause_or_resume(),
+            Kind::Habit => self.habit(),
+            Kind::Keep => self.keep(),
+            Kind::Move => self.move_node(),
+        }
+        self.revive();
+    }
+
+    fn node(&mut self) -> i32 {
+        let nodes = self.world.cluster.nodes();
+        nodes[self.rng.usize(0..nodes.len())].id
+    }
+
+    fn any_topic(&mut self) -> Option<String> {
+        let topic = self.topics[self.rng.usize(0..self.topics.len())].clone();
+        self.world.truth.life(&topic).map(|_| topic)
+    }
+
+    fn place(&mut self) -> Option<(String, i32)> {
+        let topic = self.any_topic()?;
+        let partition = self.rng.i32(0..self.world.truth.partitions(&topic));
+        Some((topic, partition))
+    }
+
+    fn produce(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let count = self.rng.u32(1..=12);
+        let shape = match self.rng.u32(0..16) {
+            0 => Shape::Gaps(count),
+            1 => Shape::Tail(count),
+            2 => Shape::Empty(count),
+            3 => Shape::Control,
+            _ => Shape::Plain(count),
+        };
+        let codecs = [Codec::None, Codec::None, Codec::Lz4, Codec::Snappy];
+        let codec = codecs[self.rng.usize(0..codecs.len())];
+        let value = if self.rng.u32(0..20) == 0 { 40_000 } else { 0 };
+        self.world.append(&topic, partition, Produce { shape, codec, value });
+    }
+
+    // The network.
+
+    fn cut(&mut self) {
+        let wires: Vec<_> = self.world.clients[0].links.values().copied().collect();
+        if !wires.is_empty() {
+            let wire = wires[self.rng.usize(0..wires.len())];
+            self.world.cut(wire);
+        }
+    }
+
+    fn darken_or_lighten(&mut self) {
+        match self.dark.pop() {
+            Some(node) => self.world.lighten(node),
+            None => {
+                let node = self.node();
+                self.world.darken(node);
+                self.dark.push(node);
+            }
+        }
+    }
+
+    fn slow(&mut self) {
+        let node = self.node();
+        let least = ms(self.rng.u64(0..700));
+        self.world.net.latency_of.insert(node, Latency { least, more: least });
+    }
+
+    // The cluster.
+
+    fn stop_or_start(&mut self) {
+        match self.down.pop() {
+            Some(node) if self.rng.u32(0..3) > 0 => self.world.start(node),
+            Some(node) => self.down.push(node),
+            None => {
+                let node = self.node();
+                let leaders = if self.rng.bool() { Leaders::Move } else { Leaders::Lose };
+                self.world.stop(node, leaders);
+                self.down.push(node);
+            }
+        }
+    }
+
+    fn move_leader(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let node = self.node();
+        self.world.lead(&topic, partition, Some(node));
+    }
+
+    fn take_leader(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        match self.world.cluster.leader(&topic, partition) {
+            None => self.move_leader(),
+            Some(_) => self.world.lead(&topic, partition, None),
+        }
+    }
+
+    fn truncate(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        if !self.epochs {
+            return; // an old cluster has no means to say so
+        }
+        let (start, end) =
+            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
+        let at = self.rng.i64(start..=end);
+        let node = self.node();
+        self.world.truncate(&topic, partition, at, node);
+        (0..self.rng.u32(0..6)).for_each(|_| {
+            let count = self.rng.u32(1..10);
+            self.world.fill(&topic, partition, count);
+        });
+    }
+
+    fn retain(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let (start, end) =
+            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
+        let at = self.rng.i64(start..=end);
+        self.world.delete_records(&topic, partition, at);
+    }
+
+    fn grow(&mut self) {
+        let Some(topic) = self.any_topic() else { return };
+        let count = self.world.truth.partitions(&topic);
+        if count < 8 {
+            self.world.grow_topic(&topic, count + 1);
+        }
+    }
+
+    fn recreate(&mut self) {
+        let topic = self.topics[self.rng.usize(0..self.topics.len())].clone();
+        if self.world.truth.life(&topic).is_none() {
+            let partitions = self.rng.i32(1..=4);
+            return self.world.topic(&topic, partitions);
+        }
+        if self.epochs {
+            let partitions = self.world.truth.partitions(&topic);
+            self.world.delete_topic(&topic);
+            if self.rng.bool() {
+                self.world.topic(&topic, partitions + self.rng.i32(0..2));
+            }
+        }
+    }
+
+    fn move_node(&mut self) {
+        let node = self.node();
+        let host = format!("node{node}v{}", self.rng.u32(0..1000));
+        self.world.cluster.set_address(node, host, 9092).expect("there is a node");
+        self.world.cluster.close_connections(node);
+        self.world.settle();
+    }
+
+    // Replies.
+
+    fn some(&mut self, mishap: Mishap) -> Mishap {
+        let times = self.rng.u64(1..=4);
+        let mishap = mishap.times(times);
+        if self.rng.bool() { mishap } else { mishap.node(self.node()) }
+    }
+
+    fn api(&mut self) -> ApiKey {
+        READER_APIS[self.rng.usize(0..READER_APIS.len())]
+    }
+
+    fn error_code(&mut self) {
+        let api = self.api();
+        // Retriable ones mostly; the others fail a partition or the reader, which the schedules test.
+        let codes = [
+            Code::NOT_LEADER_OR_FOLLOWER,
+            Code::FENCED_LEADER_EPOCH,
+            Code::UNKNOWN_LEADER_EPOCH,
+            Code::UNKNOWN_TOPIC_OR_PARTITION,
+            Code::UNKNOWN_TOPIC_ID,
+            Code::OFFSET_NOT_AVAILABLE,
+            Code::KAFKA_STORAGE_ERROR,
+            Code::REPLICA_NOT_AVAILABLE,
+            Code::LEADER_NOT_AVAILABLE,
+            Code::UNKNOWN_SERVER_ERROR,
+            Code::REQUEST_TIMED_OUT,
+            Code::CORRUPT_MESSAGE,
+            Code::TOPIC_AUTHORIZATION_FAILED,
+            Code(12345),
+        ];
+        let code = codes[self.rng.usize(0..codes.len())];
+        let mishap = match (self.rng.bool(), self.place()) {
+            (true, Some((topic, partition))) => {
+                Mishap::partition_error(api, code).topic(topic).partition(partition)
+            }
+            _ => Mishap::error(api, code),
+        };
+        let mishap = self.some(mishap);
+        self.world.mishap(mishap);
+    }
+
+    fn odd_reply(&mut self) {
+        let mut rng = self.rng.fork();
+        let mishap = match self.rng.u32(0..6) {
+            0 => Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+                response.responses.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
+            }),
+            1 => Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+                for topic in &mut response.responses {
+                    let mut twice = topic.partitions.clone();
+                    twice.retain(|_| rng.bool());
+                    topic.partitions.extend(twice);
+                    rng.shuffle(&mut topic.partitions);
+                }
+            }),
+            2 => Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+                response.throttle_time_ms = rng.i32(-5..500);
+            }),
+            3 => Mishap::rewrite::<MetadataRequest>(move |response: &mut MetadataResponse, _| {
+                response.topics.retain(|_| rng.bool());
+            }),
+            4 => Mishap::rewrite::<MetadataRequest>(move |response: &mut MetadataResponse, _| {
+                response.brokers.retain(|_| rng.bool());
+            }),
+            _ => Mishap::rewrite::<MetadataRequest>(move |response: &mut MetadataResponse, _| {
+                response.topics.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
+            }),
+        };
+        let mishap = self.some(mishap);
+        self.world.mishap(mishap);
+    }
+
+    fn garbage(&mut self) {
+        let api = if self.rng.u32(0..4) == 0 { ApiKey::ApiVersions } else { self.api() };
+        let mishap = match self.rng.bool() {
+            true => Mishap::cut(api, self.rng.usize(0..300)),
+            false => {
+                let bytes: Vec<u8> = (0..self.rng.usize(0..60)).map(|_| self.rng.u8(..)).collect();
+                Mishap::garbage(api, bytes)
+            }
+        };
+        let mishap = self.some(mishap);
+        self.world.mishap(mishap);
+    }
+
+    fn late(&mut self) {
+        let (api, late) = (self.api(), ms(self.rng.u64(1..3000)));
+        let mishap = self.some(Mishap::delay(api, late));
+        self.world.mishap(mishap);
+    }
+
+    fn silence(&mut self) {
+        let api = self.api();
+        self.world.mishap(Mishap::silence(api));
+    }
+
+    fn corrupt(&mut self) {
+        // Byte 21 and on is covered by the CRC; the magic, the length and the CRC itself show by themselves.
+        let at = if self.rng.bool() { self.rng.usize(21..200) } else { [8, 16, 17][self.rng.usize(0..3)] };
+        let mishap = self.some(Mishap::corrupt_records(at));
+        self.world.mishap(mishap);
+    }
+
+    // The caller.
+
+    fn known(&mut self) -> Option<TopicPartition> {
+        let known: Vec<_> = self.world.clients[0].machine.partitions().cloned().collect();
+        self.rng.choice(known)
+    }
+
+    fn seek(&mut self) {
+        let Some(at) = self.known() else { return };
+        if at.partition >= self.world.truth.partitions(&at.topic) {
+            return;
+        }
+        let (start, end) =
+            (self.world.truth.start(&at.topic, at.partition), self.world.truth.end(&at.topic, at.partition));
+        let to = match self.rng.u32(0..8) {
+            0 => Start::Earliest,
+            1 => Start::Latest,
+            2 => Start::Last(self.rng.u64(0..20)),
+            3 => Start::Offset(end + self.rng.i64(0..30)),
+            _ => Start::Offset(self.rng.i64(start..=end)),
+        };
+        self.world.seek(0, &at, to);
+    }
+
+    fn pause_or_resume(&mut self) {
+        let paused = self.world.clients[0].watch.paused_partitions();
+        match self.rng.choice(paused) {
+            Some(at) if self.rng.bool() => self.world.resume(0, &at),
+            _ => {
+                if let Some(at) = self.known() {
+                    self.world.pause(0, &at);
+                }
+            }
+        }
+    }
+
+    fn habit(&mut self) {
+        let habit = match self.rng.u32(0..4) {
+            0 => Habit::Stopped,
+            1 => Habit::Slow(self.rng.usize(1..20), ms(self.rng.u64(0..100))),
+            _ => Habit::Fast,
+        };
+        self.world.set_habit(0, habit);
+    }
+
+    fn keep(&mut self) {
+        let bytes = if self.rng.bool() { 0 } else { self.rng.usize(0..1_000_000) };
+        self.world.set_keep(0, bytes);
+    }
+
+    /// What failed is read again by a caller who seeks to where it stands.
+    fn revive(&mut self) {
+        for at in self.world.clients[0].watch.failed_partitions() {
+            if self.rng.u32(0..4) == 0 {
+                self.revive_one(&at);
+            }
+        }
+    }
+
+    fn revive_one(&mut self, at: &TopicPartition) {
+        let position = self.world.clients[0].machine.position(at).expect("it is read");
+        self.world.seek(0, at, position.map_or(Start::Earliest, Start::Offset));
+    }
+
+    // The end.
+
+    /// The last fault is over, and the caller reads on.
+    fn heal(&mut self) {
+        let world = &mut self.world;
+        world.cluster.clear_faults();
+        self.dark.drain(..).for_each(|node| world.lighten(node));
+        self.down.drain(..).for_each(|node| world.start(node));
+        world.net.latency_of.clear();
+        for topic in &self.topics {
+            if world.truth.life(topic).is_none() {
+                world.topic(topic, 2);
+            }
+            for partition in 0..world.truth.partitions(topic) {
+                if world.cluster.leader(topic, partition).is_none() {
+                    world.lead(topic, partition, Some(1));
+                }
+            }
+        }
+        world.set_keep(0, 0);
+        world.set_habit(0, Habit::Fast);
+        for at in world.clients[0].watch.paused_partitions() {
+            world.resume(0, &at);
+        }
+    }
+
+    /// Everything comes within the time that the longest wait needs, and then what is new comes at once.
+    fn check_the_end(&mut self) {
+        let config = self.world.clients[0].machine.config();
+        let limit = config.request_timeout + config.max_wait + config.metadata_max_age + secs(30);
+        let mut waited = Duration::ZERO;
+        while waited < limit && self.behind().is_some() {
+            self.world.run(secs(1));
+            waited += secs(1);
+            for at in self.world.clients[0].watch.failed_partitions() {
+                if at.partition < self.world.truth.partitions(&at.topic) {
+                    self.revive_one(&at);
+                }
+            }
+        }
+        assert_eq!(self.behind(), None, "long after the last fault");
+        for topic in self.topics.clone() {
+            (0..self.world.truth.partitions(&topic))
+                .for_each(|partition| self.world.fill(&topic, partition, 2));
+        }
+        self.world.run(secs(2));
+        assert_eq!(self.behind(), None, "what is written is read at once");
+        for topic in &self.topics {
+            self.world.clients[0].watch.check_complete(&self.world.truth, topic);
+        }
+        let held = self.world.clients[0].machine.ledger().total();
+        assert_eq!(held, 0, "all was handed out and nothing is kept");
+    }
+
+    fn behind(&self) -> Option<String> {
+        let watch = &self.world.clients[0].watch;
+        self.topics.iter().find_map(|topic| watch.behind(&self.world.truth, topic))
+    }
+
+    fn report(&self) -> Report {
+        let client = &self.world.clients[0];
+        Report {
+            records: AtomicU64::new(client.reader.reads.len() as u64),
+            requests: AtomicU64::new(client.sent.len() as u64),
+            events: AtomicU64::new(client.events.len() as u64),
+            faults: AtomicU64::new(client.reader.faults.len() as u64),
+            steps: AtomicU64::new(self.world.steps),
+        }
+    }
+}
+
+/// A cluster of one of several ages; says whether it knows topic ids and leader epochs.
+fn old_or_new(rng: &mut fastrand::Rng) -> (ClusterOptions, bool) {
+    let new = ClusterOptions::new();
+    match rng.u32(0..6) {
+        0 => (new.versions(ApiKey::Fetch, 4, 15), true), // no hints
+        1 => (new.versions(ApiKey::Fetch, 4, 12), true), // names, while metadata has ids
+        2 => {
+            // Kafka 2.1
+            let old = new.versions(ApiKey::Fetch, 0, 10).versions(ApiKey::Metadata, 0, 7);
+            (old.versions(ApiKey::ListOffsets, 0, 4).versions(ApiKey::OffsetForLeaderEpoch, 0, 1), false)
+        }
+        _ => (new, true),
+    }
+}
+
+fn config(world: &World, topics: &[String], rng: &mut fastrand::Rng) -> Config {
+    let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let mut config = world.config(&names);
+    if rng.bool() {
+        let host = if rng.bool() { "dead" } else { "hole" };
+        config.bootstrap.push(Address { host: host.to_owned(), port: 9092 });
+    }
+    config.seed = rng.u64(..);
+    config.start = match rng.u32(0..6) {
+        0 => Start::Latest,
+        1 => Start::Last(5),
+        2 => Start::Offset(rng.i64(0..20)),
+        _ => Start::Earliest,
+    };
+    config.on_out_of_range = match rng.u32(0..6) {
+        0 => OnOutOfRange::Earliest,
+        1 => OnOutOfRange::Latest,
+        2 => OnOutOfRange::Error,
+        _ => OnOutOfRange::Nearest,
+    };
+    config.max_wait = ms([50, 500, 500, 3000, 10_000][rng.usize(0..5)]);
+    config.request_timeout = secs([1, 5, 30][rng.usize(0..3)]);
+    config.metadata_max_age = secs([2, 10, 60][rng.usize(0..3)]);
+    config.budget = [1 << 20, 200_000, 64 << 20][rng.usize(0..3)];
+    if rng.bool() {
+        config.max_bytes = rng.i32(100..200_000);
+    }
+    if rng.u32(0..4) == 0 {
+        config.max_partition_bytes = Some(rng.i32(100..100_000));
+    }
+    config.max_attempts = rng.bool().then(|| rng.u32(1..5));
+    config
+}
