@@ -1,4 +1,4 @@
-//! The `ottla` command: what was typed ([`args`]), what it means ([`plan`]), and the commands that act on it.
+//! The `ottla` command: what was typed ([`args`]), what it means ([`mod@plan`]), and the commands that act on it.
 
 // This is the outermost layer: it looks at the clock.
 #![allow(clippy::disallowed_methods)]
@@ -79,6 +79,8 @@ fn runtime(plan: &Plan) -> io::Result<Runtime> {
         Plan::Demo { .. } | Plan::Broker(_) => {
             Builder::new_multi_thread().worker_threads(2).enable_all().build()
         }
+        // Network, decoding and formatting take turns on one thread; writing has its own. Two workers were measured with
+        // five million records: they cost 2 to 10 % more CPU, for hand-overs, and took as long.
         _ => Builder::new_current_thread().enable_all().build(),
     }
 }

@@ -90,6 +90,20 @@ impl Output {
         Ok(())
     }
 
+    /// Ends when something that was handed over cannot be written; until then there is nothing to tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`flush`](Self::flush).
+    pub(crate) async fn failure(&mut self) -> Lost {
+        loop {
+            match self.returned().await {
+                Ok(block) => self.spare.push(block),
+                Err(lost) => return lost,
+            }
+        }
+    }
+
     async fn returned(&mut self) -> Result<Vec<u8>, Lost> {
         self.written.recv().await.map_or(Err(Lost::Closed), block)
     }

@@ -123,7 +123,10 @@ impl<'a> Reading<'a> {
             Some(batch) => Ok(batch),
             None => {
                 output.flush().await?;
-                Ok(next.await)
+                tokio::select! {
+                    batch = next => Ok(batch),
+                    lost = output.failure() => Err(lost.into()),
+                }
             }
         }
     }

@@ -262,6 +262,15 @@ fn a_closed_output_from_the_start_is_no_failure() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_a_failure() {
+    for options in ["", "--until end", "-n 1"] {
+        let ended = letters().ottla(&format!("read orders {options}")).print_to("/dev/full").run();
+        ended.failed("cannot write the output: No space left on device");
+    }
+}
+
+#[test]
 fn a_slow_output_gets_everything() {
     let cluster = much();
     let mut running = cluster.ottla("read orders --until end").start();

@@ -7,6 +7,8 @@ use crate::partition;
 /// A batch takes no further record beyond this. Java's producer takes 16 KB; its tuning guides, and the readers here,
 /// like 64 KB better.
 const BATCH: usize = 64 << 10;
+/// All batches together hold no more, so that a topic of a thousand partitions does not keep us packing for seconds.
+const TOTAL: usize = 4 << 20;
 /// What a record costs beside its bytes, at most, and each of its headers.
 const RECORD_OVERHEAD: usize = 32;
 const HEADER_OVERHEAD: usize = 10;
@@ -31,6 +33,8 @@ pub(crate) struct Batches {
     builders: Vec<BatchBuilder>,
     /// Where records without a key go at the moment.
     turn: usize,
+    /// Bytes in all builders.
+    total: usize,
 }
 
 impl Batches {
@@ -38,7 +42,7 @@ impl Batches {
         let builders: Vec<_> = (0..partitions.max(1)).map(|_| BatchBuilder::new(codec)).collect();
         // As many commands that write one line each should not all meet in the first partition.
         let turn = fastrand::usize(..builders.len());
-        Self { codec, route, builders, turn }
+        Self { codec, route, builders, turn, total: 0 }
     }
 
     /// Adds a record, if there is room for it. If not, everything is to be sent first.
@@ -52,10 +56,13 @@ impl Batches {
         let len = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
         let headers_size: usize =
             headers.iter().map(|(name, v)| name.len() + len(*v) + HEADER_OVERHEAD).sum();
-        let Some(partition) = self.place(key, len(key) + len(value) + headers_size + RECORD_OVERHEAD) else {
+        let size = len(key) + len(value) + headers_size + RECORD_OVERHEAD;
+        if self.total > 0 && self.total + size > TOTAL {
             return false;
-        };
+        }
+        let Some(partition) = self.place(key, size) else { return false };
         self.builders[partition].push(timestamp, key, value, headers);
+        self.total += size;
         true
     }
 
@@ -87,6 +94,7 @@ impl Batches {
     /// Takes out all batches that hold something.
     pub(crate) fn take(&mut self) -> Vec<(u32, BatchBuilder)> {
         self.pass_on();
+        self.total = 0;
         let filled = self.builders.iter_mut().zip(0..).filter(|(builder, _)| !builder.is_empty());
         filled.map(|(builder, at)| (at, std::mem::replace(builder, BatchBuilder::new(self.codec)))).collect()
     }
@@ -151,6 +159,16 @@ mod tests {
         assert!(add(&mut batches, Some(b"a"), b"x") && add(&mut batches, None, b"x"));
         assert_eq!(taken(&mut batches), [(2, 2)]);
         assert_eq!(taken(&mut batches), []);
+    }
+
+    #[test]
+    fn many_partitions_do_not_hold_more_together() {
+        let mut batches = batches(Route::ByKey, 1000);
+        let added = (0..10_000).take_while(|n: &u32| add(&mut batches, Some(&n.to_be_bytes()), &[0; 1000]));
+        let added = added.count();
+        assert!((3900..4100).contains(&added), "{added}");
+        assert_eq!(taken(&mut batches).iter().map(|(_, records)| records).sum::<usize>(), added);
+        assert!(add(&mut batches, None, b"x"));
     }
 
     #[test]

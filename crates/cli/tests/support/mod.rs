@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "what is not there fails the test")]
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, mpsc},
@@ -102,6 +103,12 @@ impl Ottla {
     /// One more argument, with whatever is in it.
     pub fn arg(mut self, arg: &str) -> Self {
         self.0.arg(arg);
+        self
+    }
+
+    /// Prints to this file.
+    pub fn print_to(mut self, path: &str) -> Self {
+        self.0.stdout(File::options().write(true).open(path).unwrap());
         self
     }
 
