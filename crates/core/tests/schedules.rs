@@ -506,6 +506,10 @@ fn a_topic_made_anew_is_read_from_its_beginning() {
     (0..2).for_each(|partition| world.fill("t", partition, 3));
     world.until(secs(15), "all is read", |w| w.reads(reader).len() == 6);
     (0..2).for_each(|partition| assert_eq!(world.offsets(reader, "t", partition), offsets(0, 3)));
+    let of = |event: fn(&Event) -> bool| world.events(reader).filter(|e| event(e)).count();
+    assert_eq!(of(|e| matches!(e, Event::TopicMissing { .. })), 1);
+    assert_eq!(of(|e| matches!(e, Event::TopicFound { .. })), 1);
+    assert_eq!(of(|e| matches!(e, Event::TopicRecreated { .. })), 1, "found again, and not the same");
 }
 
 #[test]

@@ -404,6 +404,10 @@ impl Chaos {
 
     fn move_node(&mut self) {
         let node = self.node();
+        let nodes = self.world.cluster.nodes();
+        if !nodes.iter().any(|other| other.id != node && other.host == format!("node{}", other.id)) {
+            return; // no bootstrap address would lead anywhere
+        }
         let host = format!("node{node}v{}", self.rng.u32(0..1000));
         self.world.cluster.set_address(node, host, 9092).expect("there is a node");
         self.world.cluster.close_connections(node);
@@ -564,7 +568,7 @@ impl Chaos {
         self.world.set_keep(0, bytes);
     }
 
-    /// What failed is read again by a caller who seeks to where it stands.
+    /// What failed is read again by a caller who seeks to where it stands, or to the nearest offset that there is.
     fn revive(&mut self) {
         for at in self.world.clients[0].watch.failed_partitions() {
             if self.rng.u32(0..4) == 0 {
@@ -574,8 +578,14 @@ impl Chaos {
     }
 
     fn revive_one(&mut self, at: &TopicPartition) {
+        if at.partition >= self.world.truth.partitions(&at.topic) {
+            return; // of a topic that was made anew with fewer
+        }
+        let (start, end) =
+            (self.world.truth.start(&at.topic, at.partition), self.world.truth.end(&at.topic, at.partition));
         let position = self.world.clients[0].machine.position(at).expect("it is read");
-        self.world.seek(0, at, position.map_or(Start::Earliest, Start::Offset));
+        let to = position.map_or(Start::Earliest, |position| Start::Offset(position.clamp(start, end)));
+        self.world.seek(0, at, to);
     }
 
     // The end.
@@ -587,6 +597,9 @@ impl Chaos {
         self.dark.drain(..).for_each(|node| world.lighten(node));
         self.down.drain(..).for_each(|node| world.start(node));
         world.net.latency_of.clear();
+        for node in world.cluster.nodes() {
+            world.cluster.set_address(node.id, format!("node{}", node.id), 9092).expect("there is a node");
+        }
         for topic in &self.topics {
             if world.truth.life(topic).is_none() {
                 world.topic(topic, 2);
@@ -613,9 +626,7 @@ impl Chaos {
             self.world.run(secs(1));
             waited += secs(1);
             for at in self.world.clients[0].watch.failed_partitions() {
-                if at.partition < self.world.truth.partitions(&at.topic) {
-                    self.revive_one(&at);
-                }
+                self.revive_one(&at);
             }
         }
         assert_eq!(self.behind(), None, "long after the last fault");
@@ -633,8 +644,8 @@ impl Chaos {
     }
 
     fn behind(&self) -> Option<String> {
-        let watch = &self.world.clients[0].watch;
-        self.topics.iter().find_map(|topic| watch.behind(&self.world.truth, topic))
+        let client = &self.world.clients[0];
+        self.topics.iter().find_map(|topic| client.watch.behind(&client.machine, &self.world.truth, topic))
     }
 
     fn report(&self) -> Report {

@@ -282,14 +282,14 @@ impl Machine {
         let first_look = before == Presence::Unknown;
         let grown = !first_look && before == Presence::There && count > topic.count;
         topic.count = topic.count.max(count);
-        match before {
-            Presence::Missing => self.tell(Event::TopicFound { topic: name, partitions: count }),
-            _ if recreated => self.tell(Event::TopicRecreated { topic: name }),
-            _ if grown => self.tell(Event::PartitionsAdded { topic: name, count }),
-            _ => {}
+        if before == Presence::Missing {
+            self.tell(Event::TopicFound { topic: name.clone(), partitions: count });
         }
         if recreated {
+            self.tell(Event::TopicRecreated { topic: name });
             self.restart_topic(index);
+        } else if grown {
+            self.tell(Event::PartitionsAdded { topic: name, count });
         }
         let start = if first_look { self.config.start } else { Start::Earliest };
         let mut complete = true;

@@ -243,19 +243,15 @@ impl Watch {
     // At the end.
 
     /// Whether all that the logs hold was handed out; says of what not.
-    pub fn behind(&self, truth: &Truth, topic: &str) -> Option<String> {
+    pub fn behind(&self, machine: &Machine, truth: &Truth, topic: &str) -> Option<String> {
         (0..truth.partitions(topic)).find_map(|partition| {
             let at = TopicPartition::new(topic, partition);
-            let Some(seen) = self.partitions.get(&at) else {
-                return (truth.end(topic, partition) > 0).then(|| format!("{at}: nothing came"));
-            };
-            if seen.paused || seen.failed {
+            if self.partitions.get(&at).is_some_and(|seen| seen.paused) {
                 return None;
             }
             let end = truth.end(topic, partition);
-            let position = seen.turn.as_ref().and_then(|turn| turn.position());
-            (position != Some(end) && end > truth.start(topic, partition))
-                .then(|| format!("{at}: stands at {position:?}, the log ends at {end}"))
+            let position = machine.position(&at).ok().flatten();
+            (position != Some(end)).then(|| format!("{at}: stands at {position:?}, the log ends at {end}"))
         })
     }
 
