@@ -20,7 +20,7 @@ use ottla_wire::{
         FetchRequest, ListOffsetsRequest, MetadataRequest, fetch_response::FetchResponse,
         metadata_response::MetadataResponse,
     },
-    record::Codec,
+    record::{Batches, Codec},
 };
 use support::*;
 
@@ -820,6 +820,31 @@ fn a_damaged_batch_fails_its_partition_only() {
         world.seek(reader, &tp("t", 0), Start::Offset(0));
         world.until(ms(100), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 10));
     }
+}
+
+#[test]
+fn a_batch_that_jumps_beyond_the_end_of_the_log_fails_its_partition_only() {
+    let mut world = filled(1, 2, 10);
+    world.fill("t", 0, 10);
+    // The offset of the second batch, which no CRC covers.
+    world.mishap(Mishap::rewrite::<FetchRequest>(|response: &mut FetchResponse, _| {
+        for data in response.responses.iter_mut().flat_map(|t| &mut t.partitions) {
+            let mut records = data.records.clone().unwrap_or_default().to_vec();
+            let second = Batches::new(&records).nth(1).map(|batch| batch.expect("it is whole").1.start);
+            if let Some(second) = second {
+                records[second + 2] = 1;
+            }
+            data.records = Some(records.into());
+        }
+    }));
+    let reader = reading(&mut world, |_| {});
+    world.run(secs(1));
+    let faults = world.faults(reader);
+    assert!(matches!(&faults[..], [Fault::Corrupt { offset: 10, .. }]), "{faults:?}");
+    assert_eq!(world.offsets(reader, "t", 0), offsets(0, 10));
+    assert_eq!(world.offsets(reader, "t", 1), offsets(0, 10));
+    world.seek(reader, &tp("t", 0), Start::Offset(10));
+    world.until(ms(100), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 20));
 }
 
 #[test]

@@ -615,6 +615,9 @@ impl Chaos {
         for at in world.clients[0].watch.paused_partitions() {
             world.resume(0, &at);
         }
+        // What a fault did to a fetch that is parked shows when it is answered.
+        let parked = world.clients[0].machine.config().max_wait;
+        world.run(parked + secs(1));
     }
 
     /// Everything comes within the time that the longest wait needs, and then what is new comes at once.

@@ -281,7 +281,7 @@ impl Machine {
         cursor.high_watermark = fetched.data.high_watermark;
         cursor.log_start = fetched.data.log_start_offset;
         let bytes = fetched.data.records.as_ref().map_or(0, |records| records.len());
-        let accepted = accept(cursor.next, fetched.batches);
+        let accepted = accept(cursor.next, fetched.data.high_watermark, fetched.batches);
         let damage = accepted.damage.or_else(|| fetched.damage.map(|d| d.to_string()));
         let took = accepted.next > cursor.next;
         if took {
@@ -389,7 +389,10 @@ struct Accepted {
 }
 
 /// Keeps the batches that lead on from `next`, drops control batches, and stops at what makes no sense.
-fn accept(next: i64, outlined: Vec<Outlined>) -> Accepted {
+///
+/// The CRC does not cover the offset. A batch may end beyond the high watermark, which the broker notes before it reads
+/// the log, but then it follows the one before; gaps are made by compaction, far from the end.
+fn accept(next: i64, high_watermark: i64, outlined: Vec<Outlined>) -> Accepted {
     let mut accepted =
         Accepted { batches: Vec::with_capacity(outlined.len()), next, last_epoch: -1, damage: None };
     let mut last_end = None;
@@ -398,6 +401,10 @@ fn accept(next: i64, outlined: Vec<Outlined>) -> Accepted {
         if let Some(last_end) = last_end.filter(|&last_end| begin < last_end) {
             accepted.damage =
                 Some(format!("it begins at {begin} though the batch before it ended at {last_end}"));
+            break;
+        }
+        if begin > accepted.next && begin > high_watermark && high_watermark >= 0 {
+            accepted.damage = Some(format!("it begins at {begin} though the log ends at {high_watermark}"));
             break;
         }
         last_end = Some(end);
