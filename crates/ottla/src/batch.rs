@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ottla_core::{Fault, TopicPartition};
 use ottla_wire::record::{self, BatchHeader, Record, TimestampType};
 
 use crate::error::Error;
@@ -146,6 +147,6 @@ impl<'a> Iterator for Records<'a> {
 
 #[cold]
 fn corrupt(batch: &Inner, error: &record::RecordError) -> Error {
-    let (topic, partition, offset) = (&batch.topic, batch.partition, batch.header.base_offset);
-    Error::record(format!("{topic} partition {partition}: the batch at offset {offset} is damaged: {error}"))
+    let at = TopicPartition { topic: batch.topic.clone(), partition: batch.partition };
+    Fault::Corrupt { at, offset: batch.header.base_offset, reason: error.to_string() }.into()
 }

@@ -25,8 +25,6 @@ enum Inner {
     Fault(Fault),
     #[error("{0}")]
     Connection(String),
-    #[error("{0}")]
-    Record(String),
 }
 
 /// Who must act.
@@ -62,7 +60,6 @@ impl Error {
             Inner::Closed => ErrorKind::Closed,
             Inner::NotRead(_) => ErrorKind::NotRead,
             Inner::Connection(_) => ErrorKind::Unreachable,
-            Inner::Record(_) => ErrorKind::Corrupt,
             Inner::Fault(fault) => fault_kind(fault),
         }
     }
@@ -117,10 +114,6 @@ impl Error {
 
     pub(crate) fn connection(what: impl std::fmt::Display) -> Self {
         Self(Box::new(Inner::Connection(what.to_string())))
-    }
-
-    pub(crate) fn record(what: impl std::fmt::Display) -> Self {
-        Self(Box::new(Inner::Record(what.to_string())))
     }
 }
 
