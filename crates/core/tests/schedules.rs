@@ -147,6 +147,21 @@ fn after_a_resume_the_lanes_become_one_again() {
 }
 
 #[test]
+fn an_express_lane_that_hangs_delays_the_other_partitions_once_at_most() {
+    let mut world = filled(1, 2, 10);
+    let reader = reading(&mut world, |config| config.max_wait = ms(200));
+    settle(&mut world);
+    world.mishap(Mishap::silence(ApiKey::Fetch).partition(1));
+    world.seek(reader, &tp("t", 1), Start::Offset(5));
+    world.run(secs(1));
+    for _ in 0..20 {
+        world.run(ms(470));
+        world.fill("t", 0, 1);
+        delivers(&mut world, reader, 0, ms(5));
+    }
+}
+
+#[test]
 fn an_idle_reader_asks_once_per_max_wait_and_broker() {
     let mut world = filled(3, 6, 10);
     let reader = reading(&mut world, |_| {});

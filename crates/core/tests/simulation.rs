@@ -19,7 +19,7 @@ use ottla_wire::{
     message::{
         FetchRequest, MetadataRequest, fetch_response::FetchResponse, metadata_response::MetadataResponse,
     },
-    record::Codec,
+    record::{Batches, Codec},
 };
 use support::*;
 
@@ -511,10 +511,21 @@ impl Chaos {
         self.world.mishap(Mishap::silence(api));
     }
 
+    /// Flips a bit where it shows: the magic, the CRC, or what it covers.
     fn corrupt(&mut self) {
-        // Byte 21 and on is covered by the CRC; the magic, the length and the CRC itself show by themselves.
-        let at = if self.rng.bool() { self.rng.usize(21..200) } else { [8, 16, 17][self.rng.usize(0..3)] };
-        let mishap = self.some(Mishap::corrupt_records(at));
+        let mut rng = self.rng.fork();
+        let mishap = Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+            for data in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
+                let Some(records) = data.records.as_ref().filter(|_| rng.bool()) else { continue };
+                let batches: Vec<_> = Batches::new(records).filter_map(Result::ok).collect();
+                if let Some((_, range)) = rng.choice(&batches) {
+                    let mut records = records.to_vec();
+                    records[rng.usize(range.start + 16..range.end)] ^= 1 << rng.u32(0..8);
+                    data.records = Some(records.into());
+                }
+            }
+        });
+        let mishap = self.some(mishap);
         self.world.mishap(mishap);
     }
 
@@ -615,9 +626,11 @@ impl Chaos {
         for at in world.clients[0].watch.paused_partitions() {
             world.resume(0, &at);
         }
-        // What a fault did to a fetch that is parked shows when it is answered.
-        let parked = world.clients[0].machine.config().max_wait;
-        world.run(parked + secs(1));
+        // What a fault did to a fetch that is parked shows when it is answered, or is given up.
+        let config = world.clients[0].machine.config();
+        let hangs = self.kinds.contains(&Kind::Garbage) || self.kinds.contains(&Kind::Silence);
+        let give_up = if hangs { config.request_timeout } else { Duration::ZERO };
+        world.run(config.max_wait + give_up + secs(1));
     }
 
     /// Everything comes within the time that the longest wait needs, and then what is new comes at once.
@@ -699,7 +712,7 @@ fn config(world: &World, topics: &[String], rng: &mut fastrand::Rng) -> Config {
         _ => OnOutOfRange::Nearest,
     };
     config.max_wait = ms([50, 500, 500, 3000, 10_000][rng.usize(0..5)]);
-    config.request_timeout = secs([1, 5, 30][rng.usize(0..3)]);
+    config.request_timeout = secs([1, 1, 5, 5, 30][rng.usize(0..5)]);
     config.metadata_max_age = secs([2, 10, 60][rng.usize(0..3)]);
     config.budget = [1 << 20, 200_000, 64 << 20][rng.usize(0..3)];
     if rng.bool() {

@@ -61,6 +61,8 @@ pub(crate) struct Node {
     pub(crate) express_wait: Duration,
     /// The long lane came back empty and waits so long for the express one, to take over what is on it.
     pub(crate) joins_until: Option<Instant>,
+    /// The express fetch that was waited for so; once is enough.
+    pub(crate) joined: u64,
     /// How many bytes the next reply may have; adapts to the distance and the backlog.
     pub(crate) reply_bytes: i32,
     /// Cursors of partitions that this broker leads, the next to be served first.
@@ -94,6 +96,7 @@ impl Node {
             express: FetchLane::Idle,
             express_wait: Duration::ZERO,
             joins_until: None,
+            joined: 0,
             reply_bytes: REPLY_BYTES.min(max_bytes),
             cursors: Vec::new(),
             queued_bytes: 0,

@@ -190,7 +190,9 @@ impl Machine {
     /// again.
     fn join_lanes(&mut self, now: Instant, id: i32) {
         let Some(node) = self.nodes.get_mut(&Peer::Node(id)) else { return };
-        if let FetchLane::Asked(_) = node.express {
+        if let FetchLane::Asked(express) = node.express
+            && std::mem::replace(&mut node.joined, express) != express
+        {
             node.joins_until = Some(now + JOIN_MAX);
             self.timers.add(now + JOIN_MAX, Why::Peer(Peer::Node(id)));
         }

@@ -7,7 +7,7 @@ thread_local! {
 }
 
 /// More lines say less.
-const KEPT: usize = 400;
+const KEPT: usize = 4000;
 
 /// Runs `work` with the trace on; gives the last lines, too.
 pub fn tracing<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {

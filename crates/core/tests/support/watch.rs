@@ -178,9 +178,11 @@ impl Watch {
                 let seen = self.seen(at);
                 seen.resets.push((*from, *to));
                 seen.due_from = seen.due_from.map(|due| due.min(*to));
+                seen.moved(*from, *to);
             }
             Event::Truncated { at, from, to } => {
                 assert!(to < from, "{at}: truncated from {from} to {to}");
+                self.seen(at).moved(*from, *to);
             }
             Event::TopicRecreated { topic } => {
                 for (_, seen) in self.partitions.iter_mut().filter(|(at, _)| at.topic == *topic) {
@@ -303,6 +305,11 @@ impl Seen {
         self.checked = part.from;
         self.due_from.get_or_insert(part.from);
         self.sought.take().unwrap_or(part.from)
+    }
+
+    /// A position was moved back that may be the one the user sought. (Forward, a step is handed out.)
+    fn moved(&mut self, from: i64, to: i64) {
+        self.sought = self.sought.map(|sought| if sought == from { to.min(from) } else { sought });
     }
 
     fn recreated(&mut self) {
