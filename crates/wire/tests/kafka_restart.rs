@@ -51,7 +51,8 @@ fn reads_are_fenced(kafka: &mut Kafka, topic: &Topic, epoch: i32) {
         let partition = &reply.responses[0].partitions[0];
         assert_eq!(Code(partition.error_code), Code::FENCED_LEADER_EPOCH);
         let leader = LeaderIdAndEpoch { leader_id: 1, leader_epoch: epoch };
-        let told = if version < 12 { LeaderIdAndEpoch::default() } else { leader };
+        // KIP-951.
+        let told = if version < 16 { LeaderIdAndEpoch::default() } else { leader };
         assert_eq!(partition.current_leader, told);
         assert_eq!(reply.node_endpoints.len(), usize::from(version >= 16));
     }
@@ -93,7 +94,8 @@ fn offsets_are_fenced(kafka: &mut Kafka, topic: &Topic) {
 fn epochs_are_told(kafka: &mut Kafka, topic: &Topic) {
     for version in kafka.versions::<OffsetForLeaderEpochRequest>() {
         let mut epoch = |case, current_leader_epoch| {
-            let partition = OffsetForLeaderPartition { partition: 0, current_leader_epoch, leader_epoch: OLD };
+            let partition =
+                OffsetForLeaderPartition { partition: 0, current_leader_epoch, leader_epoch: OLD };
             let topic = OffsetForLeaderTopic { topic: topic.name.clone(), partitions: vec![partition] };
             let request = OffsetForLeaderEpochRequest { topics: vec![topic], ..Default::default() };
             kafka.ask(case, &request, version).topics[0].partitions[0].clone()

@@ -44,7 +44,7 @@ impl Kafka {
     pub(crate) fn ask<R: Request>(&mut self, case: &str, request: &R, version: i16) -> R::Response {
         self.tell(case, request, version);
         let what = || format!("{} v{version} ({case})", R::Response::NAME);
-        let frame = self.read().unwrap_or_else(|error| panic!("{}: {error} after {request:?}", what()));
+        let frame = self.hear().unwrap_or_else(|error| panic!("{}: {error} after {request:?}", what()));
         assert_eq!(frame::correlation_id(&frame), Ok(self.correlation_id), "{}", what());
         reread::reply::<R>(&frame, version).unwrap_or_else(|error| panic!("{}: {error}", what()))
     }
@@ -56,7 +56,7 @@ impl Kafka {
         let frame = frame.unwrap_or_else(|error| panic!("{} v{version} ({case}): {error}", R::NAME));
         let (_, reread) = reread::request::<R>(&Bytes::copy_from_slice(&frame[4..])).unwrap();
         assert_eq!(&reread, request, "v{version} ({case})");
-        self.stream.write_all(&frame).unwrap();
+        self.say(&frame);
     }
 
     /// Asks in the newest version, for what is done in between.
@@ -64,13 +64,13 @@ impl Kafka {
         self.ask(NAMELESS, request, *self.versions::<R>().end())
     }
 
-    /// Sends a frame that is none of ours, and gives the reply as it is.
-    pub(crate) fn send(&mut self, frame: &[u8]) -> Bytes {
+    /// Sends a frame as it is, with its length.
+    pub(crate) fn say(&mut self, frame: &[u8]) {
         self.stream.write_all(frame).unwrap();
-        self.read().unwrap()
     }
 
-    fn read(&mut self) -> std::io::Result<Bytes> {
+    /// The next frame, without its length.
+    pub(crate) fn hear(&mut self) -> std::io::Result<Bytes> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
         let mut frame = vec![0; frame::length(length, 64 << 20).unwrap()];

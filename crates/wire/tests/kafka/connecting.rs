@@ -14,7 +14,8 @@ fn kafka_says_what_it_speaks() {
     for version in kafka.versions::<ApiVersionsRequest>() {
         assert_eq!(kafka.ask("versions", &versions(version), version).error_code, 0);
     }
-    let cluster_id = kafka.nameless(&MetadataRequest { topics: Some(Vec::new()), ..Default::default() }).cluster_id;
+    let cluster_id =
+        kafka.nameless(&MetadataRequest { topics: Some(Vec::new()), ..Default::default() }).cluster_id;
     for version in kafka.versions::<ApiVersionsRequest>().filter(|version| *version >= 5) {
         let known = ApiVersionsRequest { cluster_id: cluster_id.clone(), node_id: 1, ..versions(version) };
         assert_eq!(kafka.ask("versions-of-node", &known, version).error_code, 0);
@@ -31,7 +32,8 @@ fn kafka_answers_a_version_that_it_does_not_speak() {
     let mut kafka = Kafka::of(BROKER);
     let mut request = frame::encode_request(&versions(3), 3, 7, "versions-too-new").unwrap();
     request[6..8].copy_from_slice(&99i16.to_be_bytes());
-    let reply = kafka.send(&request);
+    kafka.say(&request);
+    let reply = kafka.hear().unwrap();
     let read = reread::reply::<ApiVersionsRequest>(&reply, 0).unwrap();
     assert_eq!(read.error_code, Code::UNSUPPORTED_VERSION.0);
     assert_eq!(read.api_keys.len(), 1);

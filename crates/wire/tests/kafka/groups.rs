@@ -1,8 +1,8 @@
 //! Groups of readers, classic and new.
 
-use crate::BROKER;
 use crate::client::{Kafka, until};
-use crate::setup::{MISSING, MISSING_ID, Topic};
+use crate::setup::Topic;
+use crate::{BROKER, MISSING, MISSING_ID};
 use bytes::Bytes;
 use ottla_wire::code::Code;
 use ottla_wire::message::join_group_request::JoinGroupRequestProtocol;
@@ -49,7 +49,8 @@ fn ready(kafka: &mut Kafka) {
     until("the coordinator of groups", || {
         let reply = kafka.nameless(&coordinator(&[NO_GROUP], 0, newest));
         let found = reply.coordinators[0].error_code == 0;
-        let listed = kafka.nameless(&DescribeGroupsRequest { groups: vec![NO_GROUP.into()], ..Default::default() });
+        let listed =
+            kafka.nameless(&DescribeGroupsRequest { groups: vec![NO_GROUP.into()], ..Default::default() });
         (found && !busy(listed.groups[0].error_code)).then_some(())
     });
 }
@@ -264,7 +265,10 @@ fn offsets_come_back(kafka: &mut Kafka, topic: &Topic, member: &Member) {
         assert_eq!(kept, 5, "{reply:?}");
         if version >= 2 {
             let reply = kafka.ask("offsets-kept-of-all", &all_committed(&member.group, version), version);
-            assert_eq!(reply.topics.len() + reply.groups.iter().map(|group| group.topics.len()).sum::<usize>(), 1);
+            assert_eq!(
+                reply.topics.len() + reply.groups.iter().map(|group| group.topics.len()).sum::<usize>(),
+                1
+            );
         }
     }
 }

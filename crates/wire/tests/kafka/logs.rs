@@ -1,8 +1,8 @@
 //! Records: written, found, read, removed.
 
-use crate::BROKER;
 use crate::client::Kafka;
-use crate::setup::{MISSING, MISSING_ID, TIME, Topic, batch};
+use crate::setup::{TIME, Topic, batch};
+use crate::{BROKER, MISSING, MISSING_ID};
 use bytes::Bytes;
 use ottla_wire::Uuid;
 use ottla_wire::code::Code;
@@ -19,8 +19,7 @@ use ottla_wire::record::{Batches, Codec};
 fn kafka_takes_records() {
     let mut kafka = Kafka::of(BROKER);
     let plain = Topic::new(&mut kafka, "golden-written", 1, &[]);
-    let stamped =
-        Topic::new(&mut kafka, "golden-stamped", 1, &[("message.timestamp.type", "LogAppendTime")]);
+    let stamped = Topic::new(&mut kafka, "golden-stamped", 1, &[("message.timestamp.type", "LogAppendTime")]);
     let compacted = Topic::new(&mut kafka, "golden-compacted", 1, &[("cleanup.policy", "compact")]);
     let missing = Topic { name: MISSING.into(), id: MISSING_ID };
     for version in kafka.versions::<ProduceRequest>() {
@@ -54,12 +53,7 @@ fn produce(topics: &[&Topic], batch: &Bytes, version: i16) -> ProduceRequest {
         topic_id: id(topic, version >= 13),
         partition_data: vec![PartitionProduceData { index: 0, records: Some(batch.clone()) }],
     });
-    ProduceRequest {
-        acks: -1,
-        timeout_ms: 30_000,
-        topic_data: topic_data.collect(),
-        ..Default::default()
-    }
+    ProduceRequest { acks: -1, timeout_ms: 30_000, topic_data: topic_data.collect(), ..Default::default() }
 }
 
 #[test]

@@ -13,5 +13,13 @@ mod setup;
 mod topics;
 mod transactions;
 
+use ottla_wire::Uuid;
+
+/// No topic is called so.
+const MISSING: &str = "golden-missing";
+
+/// No topic has this id.
+const MISSING_ID: Uuid = Uuid(*b"no topic has it.");
+
 /// The broker that is asked; it is not stopped meanwhile.
 const BROKER: &str = "OTTLA_TEST_KAFKA";

@@ -14,12 +14,6 @@ use ottla_wire::message::produce_request::{PartitionProduceData, TopicProduceDat
 use ottla_wire::message::*;
 use ottla_wire::record::{BatchBuilder, Codec};
 
-/// No topic is called so.
-pub(crate) const MISSING: &str = "golden-missing";
-
-/// No topic has this id.
-pub(crate) const MISSING_ID: Uuid = Uuid(*b"no topic has it.");
-
 /// When the first record was written, so to speak: in November 2023.
 pub(crate) const TIME: i64 = 1_700_000_000_000;
 
@@ -31,11 +25,11 @@ pub(crate) struct Topic {
 impl Topic {
     pub(crate) fn new(kafka: &mut Kafka, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Self {
         gone(kafka, name);
-        let configs = configs.iter().chain(&[("retention.ms", "-1")]);
-        let configs = configs.map(|(name, value)| CreatableTopicConfig {
-            name: (*name).into(),
-            value: Some((*value).into()),
-        });
+        // The records are old; a segment begins anew when the next is much younger.
+        let kept = [("retention.ms", "-1"), ("segment.ms", "9223372036854775807")];
+        let configs = configs.iter().chain(&kept);
+        let configs = configs
+            .map(|(name, value)| CreatableTopicConfig { name: (*name).into(), value: Some((*value).into()) });
         let topic = CreatableTopic {
             name: name.into(),
             num_partitions: partitions,
@@ -60,7 +54,8 @@ impl Topic {
     /// Waits until the partition can be asked.
     pub(crate) fn wait(&self, kafka: &mut Kafka, partition: i32) {
         until("a new partition", || {
-            let latest = ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
+            let latest =
+                ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
             let topic = ListOffsetsTopic { name: self.name.clone(), partitions: vec![latest] };
             let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
             let reply = kafka.nameless(&request);
@@ -76,7 +71,10 @@ impl Topic {
                 timeout_ms: 30_000,
                 topic_data: vec![TopicProduceData {
                     topic_id: self.id,
-                    partition_data: vec![PartitionProduceData { index: partition, records: Some(batch.clone()) }],
+                    partition_data: vec![PartitionProduceData {
+                        index: partition,
+                        records: Some(batch.clone()),
+                    }],
                     ..Default::default()
                 }],
                 ..Default::default()
@@ -90,11 +88,8 @@ impl Topic {
 /// What the cluster says of a topic.
 pub(crate) fn metadata(kafka: &mut Kafka, name: &str) -> MetadataResponseTopic {
     let topic = MetadataRequestTopic { name: Some(name.into()), ..Default::default() };
-    let request = MetadataRequest {
-        topics: Some(vec![topic]),
-        allow_auto_topic_creation: false,
-        ..Default::default()
-    };
+    let request =
+        MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: false, ..Default::default() };
     kafka.nameless(&request).topics.remove(0)
 }
 

@@ -1,8 +1,8 @@
 //! Topics: made, grown, described, removed.
 
-use crate::BROKER;
 use crate::client::Kafka;
-use crate::setup::{MISSING, MISSING_ID, Topic};
+use crate::setup::Topic;
+use crate::{BROKER, MISSING, MISSING_ID};
 use ottla_wire::Uuid;
 use ottla_wire::code::Code;
 use ottla_wire::message::create_partitions_request::{CreatePartitionsAssignment, CreatePartitionsTopic};
@@ -62,8 +62,8 @@ fn kafka_adds_partitions() {
     let mut kafka = Kafka::of(BROKER);
     let topic = Topic::new(&mut kafka, "golden-grown", 1, &[]);
     for (count, version) in (2..).zip(kafka.versions::<CreatePartitionsRequest>()) {
-        let on_one = vec![CreatePartitionsAssignment { broker_ids: vec![1] }];
-        let assignments = (count % 2 == 0).then_some(on_one);
+        let on_one = [CreatePartitionsAssignment { broker_ids: vec![1] }];
+        let assignments = (count % 2 == 0).then_some(&on_one[..]);
         let reply = kafka.ask("partitions", &grow(&[("golden-grown", count)], assignments), version);
         assert_eq!(reply.results[0].error_code, 0, "{reply:?}");
         let refused = grow(&[("golden-grown", 1), (MISSING, 2)], None);
@@ -77,12 +77,12 @@ fn kafka_adds_partitions() {
 
 fn grow(
     topics: &[(&str, i32)],
-    assignments: Option<Vec<CreatePartitionsAssignment>>,
+    assignments: Option<&[CreatePartitionsAssignment]>,
 ) -> CreatePartitionsRequest {
     let topics = topics.iter().map(|(name, count)| CreatePartitionsTopic {
         name: (*name).into(),
         count: *count,
-        assignments: assignments.clone(),
+        assignments: assignments.map(<[_]>::to_vec),
     });
     CreatePartitionsRequest { topics: topics.collect(), timeout_ms: 30_000, validate_only: false }
 }
@@ -98,7 +98,10 @@ fn kafka_describes_topics() {
         let named = [Some(&*topic.name), Some(MISSING)].map(|name| (Uuid::ZERO, name));
         let reply = kafka.ask("topics", &describe(&named, version), version);
         let codes: Vec<_> = reply.topics.iter().map(|topic| Code(topic.error_code)).collect();
-        assert!(codes.contains(&Code::NONE) && codes.contains(&Code::UNKNOWN_TOPIC_OR_PARTITION), "{reply:?}");
+        assert!(
+            codes.contains(&Code::NONE) && codes.contains(&Code::UNKNOWN_TOPIC_OR_PARTITION),
+            "{reply:?}"
+        );
         if version >= 12 {
             let by_id = [topic.id, MISSING_ID].map(|id| (id, None));
             let reply = kafka.ask("topics-by-id", &describe(&by_id, version), version);

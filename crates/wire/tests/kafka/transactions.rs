@@ -1,9 +1,9 @@
 //! Transactions, and what a reader is told of them.
 
-use crate::BROKER;
 use crate::client::{Kafka, until};
 use crate::logs::fetch;
-use crate::setup::{MISSING, Topic, records};
+use crate::setup::{Topic, records};
+use crate::{BROKER, MISSING};
 use ottla_wire::code::Code;
 use ottla_wire::message::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
@@ -23,8 +23,11 @@ impl Writer {
     fn new(kafka: &mut Kafka, name: String) -> Self {
         // Asking for its coordinator makes the topic that transactions are kept in, and what an earlier run left has
         // to end.
-        let coordinator =
-            FindCoordinatorRequest { key_type: 1, coordinator_keys: vec![name.clone()], ..Default::default() };
+        let coordinator = FindCoordinatorRequest {
+            key_type: 1,
+            coordinator_keys: vec![name.clone()],
+            ..Default::default()
+        };
         let reply = until("a transactional producer", || {
             kafka.nameless(&coordinator);
             let reply = kafka.nameless(&init(Some(&name)));
@@ -82,9 +85,10 @@ fn kafka_adds_partitions_to_transactions() {
 
 /// From version 4 on, which is for brokers, for several transactions at once.
 fn add(writer: &Writer, topics: &[(&str, &[i32])], version: i16) -> AddPartitionsToTxnRequest {
-    let topics = topics
-        .iter()
-        .map(|(name, partitions)| AddPartitionsToTxnTopic { name: (*name).into(), partitions: partitions.to_vec() });
+    let topics = topics.iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
+        name: (*name).into(),
+        partitions: partitions.to_vec(),
+    });
     let topics = topics.collect();
     if version < 4 {
         return AddPartitionsToTxnRequest {
