@@ -6,6 +6,7 @@ mod bench;
 mod dataset;
 mod failure;
 mod generate;
+mod golden;
 mod kafka;
 mod measure;
 mod readback;
@@ -47,6 +48,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   generate    the protocol's messages in Rust, from the schemas in the jar of Kafka's clients
                 --check             only say whether what is committed is what would be written
                 --jar PATH          that jar, instead of the one that Maven gets
+  golden      records anew what Kafka's tools, we and a real Kafka say to each other (crates/wire/tests/golden)
 ";
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn run(mut args: Args) -> Result<()> {
         Some("bench") => bench::run(args),
         Some("kafka") => kafka::command::run(args),
         Some("generate") => generate::run(args),
+        Some("golden") => golden::run(args),
         None | Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
             Ok(())
