@@ -528,6 +528,34 @@ fn a_topic_made_anew_is_read_from_its_beginning() {
 }
 
 #[test]
+fn a_deleted_topic_is_asked_after_by_metadata_only() {
+    let mut world = filled(2, 50, 1);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.delete_topic("t");
+    world.run(secs(30));
+    let busy = requests_during(&mut world, reader, secs(60));
+    assert!(busy <= 20, "{busy} requests in a minute");
+}
+
+#[test]
+fn a_topic_that_one_broker_does_not_know_is_read_on() {
+    let mut world = filled(2, 2, 10);
+    world.mishap(
+        Mishap::partition_error(ApiKey::Metadata, Code::UNKNOWN_TOPIC_OR_PARTITION).topic("t").times(2),
+    );
+    let reader = reading(&mut world, |config| config.metadata_max_age = secs(2));
+    world.until(secs(1), "all is read", |w| w.reads(reader).len() == 20);
+    let unknown = Mishap::partition_error(ApiKey::Metadata, Code::UNKNOWN_TOPIC_OR_PARTITION).topic("t");
+    world.mishap(unknown.always());
+    for _ in 0..10 {
+        world.run(secs(1));
+        world.fill("t", 0, 1);
+        delivers(&mut world, reader, 0, ms(5));
+    }
+}
+
+#[test]
 fn a_topic_made_anew_between_two_looks_is_read_from_its_beginning() {
     for fetch in [18, 12] {
         let mut world = filled(2, 2, 10);

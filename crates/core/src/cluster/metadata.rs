@@ -430,6 +430,16 @@ impl Machine {
         }
     }
 
+    /// Whether metadata says that the partition's topic is not there. It may be wrong as long as the leader still answers.
+    pub(crate) fn is_gone(&self, index: usize) -> bool {
+        self.topics[self.cursors[index].topic].presence == Presence::Missing
+    }
+
+    /// Asks no leader any more until metadata names one.
+    pub(crate) fn leave_leader(&mut self, index: usize) {
+        self.move_cursor(index, self.cursors[index].leader, None);
+    }
+
     fn move_cursor(&mut self, index: usize, from: Option<i32>, to: Option<i32>) {
         self.uncount(index);
         if let Some(node) = from.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {

@@ -195,6 +195,7 @@ impl Machine {
                 self.tell(Event::Refused { at, code });
                 self.retry_cursor(now, index);
             }
+            Verdict::Refresh | Verdict::Missing if self.is_gone(index) => self.leave_leader(index),
             Verdict::Refresh | Verdict::Missing => {
                 self.tell(Event::Refused { at, code });
                 self.retry_cursor(now, index);

@@ -248,8 +248,10 @@ impl Watch {
     pub fn behind(&self, machine: &Machine, truth: &Truth, topic: &str) -> Option<String> {
         (0..truth.partitions(topic)).find_map(|partition| {
             let at = TopicPartition::new(topic, partition);
-            if self.partitions.get(&at).is_some_and(|seen| seen.paused) {
-                return None;
+            match self.partitions.get(&at) {
+                Some(seen) if seen.failed => return Some(format!("{at} has failed")),
+                Some(seen) if seen.paused => return None,
+                _ => {}
             }
             let end = truth.end(topic, partition);
             let position = machine.position(&at).ok().flatten();
