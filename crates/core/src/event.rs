@@ -77,7 +77,7 @@ pub enum Event {
         /// Which partition.
         at: TopicPartition,
     },
-    /// The partition is led by another broker now.
+    /// The partition is led by another broker now, or has a leader again after [`Event::LeaderMissing`].
     LeaderChanged {
         /// Which partition.
         at: TopicPartition,

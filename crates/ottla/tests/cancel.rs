@@ -95,5 +95,5 @@ async fn events_and_close_may_be_dropped() {
     drop(poll_at_most(1, reader.close()).await);
     support::eventually("closed all the same", || broker.with(|c| c.open_connections(1)) == 0).await;
     control.close();
-    assert!(soon("events end", async { while events.next().await.is_some() {} }).await == ());
+    soon("events end", async { while events.next().await.is_some() {} }).await;
 }

@@ -181,6 +181,8 @@ async fn a_partition_without_leader_holds_up_no_other() {
     broker.with(|c| c.set_leader("t", 2, Some(1))).unwrap();
     fill(&broker, "t", 2, 1);
     assert_eq!(support::soon("the fourth", next(&mut reader)).await.partition(), 2);
+    let found = |event| matches!(event, ottla::Event::LeaderChanged { at, leader: 1 } if at.partition == 2);
+    support::soon("the news", async { while !found(events.next().await.unwrap()) {} }).await;
 }
 
 #[tokio::test]

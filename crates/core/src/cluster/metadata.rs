@@ -407,8 +407,6 @@ impl Machine {
         cursor.leader_epoch = cursor.leader_epoch.max(epoch);
         if leader.is_none() {
             self.leaderless(index);
-        } else {
-            self.cursors[index].told_leaderless = false;
         }
         if before != leader {
             self.move_cursor(index, before, leader);
@@ -454,7 +452,9 @@ impl Machine {
             node.cursors.push(index);
         }
         self.recount(index);
-        if let (Some(_), Some(leader)) = (from, to) {
+        if let Some(leader) = to
+            && (std::mem::take(&mut self.cursors[index].told_leaderless) || from.is_some())
+        {
             self.tell(Event::LeaderChanged { at, leader });
         }
     }
