@@ -1,6 +1,7 @@
 //! Each fault is told clearly, once where it concerns a partition, and the rest goes on.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a test on sockets looks at the clock")]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! The promises of the reader, asked of a real Apache Kafka.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a test on sockets looks at the clock")]
 
 #[path = "support/kafka.rs"]
 mod kafka_support;

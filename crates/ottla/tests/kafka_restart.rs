@@ -1,6 +1,7 @@
 //! A real broker that is stopped and started again under a reader.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a test on sockets looks at the clock")]
 
 #[path = "support/kafka.rs"]
 mod kafka_support;

@@ -1,6 +1,7 @@
 //! Nothing blocks on the wrong thing: with fetches parked for ten seconds, what the user asks for is done at once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a test on sockets looks at the clock")]
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! What is read is what was written, from where to where it was asked for.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "a test on sockets looks at the clock")]
 
 mod support;
 
