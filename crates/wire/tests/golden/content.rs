@@ -146,11 +146,12 @@ fn unpacked(header: &BatchHeader, batch: &[u8]) -> Vec<u8> {
     unpacked
 }
 
-/// Three records and their marker, and once more.
+/// Three records and their marker, and once more; then come some that cannot be read yet.
 #[test]
 fn transactions_come_with_their_markers() {
     for exchange in named(ApiKey::Fetch, "read-committed") {
         let partition = reply::<FetchRequest>(&exchange).responses.remove(0).partitions.remove(0);
+        assert_eq!((partition.last_stable_offset, partition.high_watermark), (8, 11), "{exchange}");
         let records = partition.records.unwrap();
         let batches: Vec<_> = Batches::new(&records).map(Result::unwrap).collect();
         let bases: Vec<_> = batches.iter().map(|(header, _)| header.base_offset).collect();

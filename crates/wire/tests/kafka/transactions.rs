@@ -135,7 +135,7 @@ fn kafka_ends_transactions() {
     topic.remove(&mut kafka);
 }
 
-/// One transaction aborted, one committed, and their markers.
+/// One transaction aborted, one committed, and their markers; one that is still open, behind what can be read.
 #[test]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 fn kafka_tells_aborted_transactions() {
@@ -147,14 +147,17 @@ fn kafka_tells_aborted_transactions() {
         assert_eq!(kafka.nameless(&end(&writer, committed)).error_code, 0);
         until("the end of a transaction", || (last_stable(&mut kafka, &topic) == stable).then_some(()));
     }
+    let writing = Writer::new(&mut kafka, "golden-aborted-open".into());
+    write(&mut kafka, &writing, &topic);
     for version in kafka.versions::<FetchRequest>() {
         let request = FetchRequest { isolation_level: 1, ..fetch(&topic, &[(0, 0)], version) };
         let reply = kafka.ask("read-committed", &request, version);
         let partition = &reply.responses[0].partitions[0];
         let aborted = partition.aborted_transactions.as_deref().unwrap_or_default();
         assert_eq!((aborted.len(), aborted[0].first_offset), (1, 0));
-        assert_eq!(partition.last_stable_offset, 8);
+        assert_eq!((partition.last_stable_offset, partition.high_watermark), (8, 11));
     }
+    assert_eq!(kafka.nameless(&end(&writing, true)).error_code, 0);
     topic.remove(&mut kafka);
 }
 
