@@ -2,7 +2,7 @@
 //!
 //! A test that needs a real Kafka stands in a file `tests/kafka*.rs`, is called `kafka_*` and is marked
 //! `#[ignore = "needs a real Kafka: cargo xtask test"]`; it finds a broker, with the topics of
-//! [`dataset`](crate::dataset) filled, through the variables below, and fails when they are missing. One that stops
+//! [`dataset`] filled, through the variables below, and fails when they are missing. One that stops
 //! its broker stands in `tests/kafka_restart*.rs` and is called `kafka_restart_*`; such tests run one at a time, and
 //! have a broker for themselves.
 
