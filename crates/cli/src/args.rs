@@ -61,10 +61,10 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     pub(crate) from: From,
     /// Where to stop: end (the end as it was at the start), an offset or @TIME, both exclusive. [default: never]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
     pub(crate) until: Option<Until>,
     /// Stop after so many records, over all partitions.
-    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = some::<u64>, allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
     /// How a record looks; the letters are below. [default: %s\n]
     #[arg(short, long, conflicts_with = "json", allow_hyphen_values = true)]
@@ -138,7 +138,7 @@ pub(crate) struct BenchArgs {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) partition: Option<i32>,
     /// How many records to read, from the beginning; fewer are an error.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_parser = some::<u64>, allow_negative_numbers = true)]
     pub(crate) count: u64,
     /// Which of the library's two ways to use.
     #[arg(long, default_value = "batch")]
@@ -164,7 +164,7 @@ pub(crate) enum Api {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
     /// How many records to write and read.
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 1_000_000, value_parser = some::<u32>, allow_negative_numbers = true)]
     pub(crate) records: u32,
 }
 
@@ -220,7 +220,7 @@ impl FromStr for From {
             Some(last) => digits(last).map(Self::Last),
             None => digits(text).map(Self::Offset),
         };
-        parsed.ok_or_else(|| "write earliest, latest, an offset, -N or @TIME".to_owned())
+        parsed.ok_or_else(|| "write earliest, latest, an offset, -N or @TIME (as in @-15m)".to_owned())
     }
 }
 
@@ -242,13 +242,27 @@ impl FromStr for Until {
         if let Some(time) = text.strip_prefix('@') {
             return time.parse().map(Self::At);
         }
-        digits(text).map(Self::Offset).ok_or_else(|| "write end, an offset or @TIME".to_owned())
+        digits(text).map(Self::Offset).ok_or_else(|| match text.strip_prefix('-').and_then(digits::<u64>) {
+            Some(_) => "--until knows no -N: write end, an offset or @TIME".to_owned(),
+            None => "write end, an offset or @TIME (as in @-15m)".to_owned(),
+        })
     }
 }
 
 /// A number without a sign.
 fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// How many, at least one.
+fn some<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<N>() {
+        Ok(count) if count == N::default() => Err("that would be nothing; the least is 1".to_owned()),
+        Ok(count) if is_number => Ok(count),
+        Err(_) if is_number => Err("that is more than can be counted".to_owned()),
+        _ => Err("write a number, 1 or more".to_owned()),
+    }
 }
 
 /// A name that a topic can have, by the rule of `org.apache.kafka.common.internals.Topic`.

@@ -75,7 +75,7 @@ impl Plan {
     pub(crate) fn new(args: Args, now: SystemTime) -> Result<Self, String> {
         let Args { brokers, command } = args;
         Ok(match command {
-            Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)),
+            Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)?),
             Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),
             Command::Bench(args) => Self::Bench(bench(addresses(&brokers)?, args)),
             Command::Demo(args) => Self::Demo { records: args.records },
@@ -93,21 +93,23 @@ fn addresses(brokers: &str) -> Result<Vec<Address>, String> {
     }
 }
 
-fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> ReadPlan {
+fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPlan, String> {
+    let (start, until) = (start(args.from, now), args.until.map(|until| until_of(until, now)));
+    check_order(start, until)?;
     let mut partitions = args.partitions;
     partitions.sort_unstable();
     partitions.dedup();
-    ReadPlan {
+    Ok(ReadPlan {
         brokers,
         topic: args.topic,
         partitions,
-        start: start(args.from, now),
-        until: args.until.map(|until| self::until(until, now)),
+        start,
+        until,
         // Who names an end wants to get there; who follows can wait.
-        missing: if args.until.is_some() { MissingTopic::Fail } else { MissingTopic::Wait },
+        missing: if until.is_some() { MissingTopic::Fail } else { MissingTopic::Wait },
         limit: args.count,
         shape: if args.json { Shape::Json } else { Shape::Text(args.format.unwrap_or_default()) },
-    }
+    })
 }
 
 fn start(from: args::From, now: SystemTime) -> Start {
@@ -120,11 +122,25 @@ fn start(from: args::From, now: SystemTime) -> Start {
     }
 }
 
-fn until(until: args::Until, now: SystemTime) -> Until {
+fn until_of(until: args::Until, now: SystemTime) -> Until {
     match until {
         args::Until::End => Until::End,
         args::Until::Offset(offset) => Until::Offset(offset),
         args::Until::At(moment) => Until::At(moment.resolve(now)),
+    }
+}
+
+/// Refuses an end before the beginning, where that shows without asking a broker. Both at one place read nothing, which
+/// is fine: a script may have computed them.
+fn check_order(start: Start, until: Option<Until>) -> Result<(), String> {
+    match (start, until) {
+        (Start::Offset(from), Some(Until::Offset(until))) if from > until => {
+            Err(format!("nothing can be read: --from {from} is beyond --until {until}"))
+        }
+        (Start::At(from), Some(Until::At(until))) if from > until => {
+            Err("nothing can be read: the time of --from is after that of --until".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -203,6 +219,20 @@ mod tests {
         assert_eq!(plan.start, Start::At(now() - Duration::from_secs(900)));
         assert_eq!(plan.until, Some(Until::At(now() - Duration::from_secs(1))));
         assert_eq!(read("ottla read orders --from -3").start, Start::Last(3));
+    }
+
+    #[test]
+    fn an_end_before_the_beginning_is_refused() {
+        let told = |options: &str| plan(&format!("ottla read orders {options}")).unwrap_err();
+        let why = "nothing can be read: --from 5 is beyond --until 2";
+        assert_eq!(told("--from 5 --until 2"), why);
+        assert!(told("--from @6 --until @5").contains("the time of --from is after"));
+        assert!(told("--from @-1m --until @-2m").contains("the time of --from is after"));
+        for line in
+            ["--from 5 --until 5", "--from @5 --until @5", "--from -5 --until 2", "--from 5 --until @2"]
+        {
+            read(&format!("ottla read orders {line}"));
+        }
     }
 
     #[test]
