@@ -708,6 +708,48 @@ fn a_reader_at_the_end_notices_a_truncation_before_it_has_read_anything() {
     world.until(secs(2), "the new log is read", |w| w.offsets(reader, "t", 0) == offsets(50, 130));
 }
 
+/// What was asked before the log was cut is answered after metadata has told of the new epoch.
+#[track_caller]
+fn an_answer_from_before_a_cut(api: ApiKey, start: Start, ask: impl FnOnce(&mut World, usize)) {
+    let mut world = filled(2, 1, 50);
+    world.fill("t", 0, 50);
+    let reader = reading(&mut world, |config| {
+        config.start = start;
+        config.metadata_max_age = ms(500);
+        config.max_wait = ms(100);
+    });
+    settle(&mut world);
+    world.mishap(Mishap::delay(api, secs(2)).node(1));
+    ask(&mut world, reader);
+    world.run(ms(300));
+    let before = world.reads(reader).len();
+    world.truncate("t", 0, 50, 1);
+    (0..8).for_each(|_| world.fill("t", 0, 10));
+    world.until(secs(5), "the new log is read", |w| w.offsets(reader, "t", 0).last() == Some(&129));
+    assert_eq!(world.offsets(reader, "t", 0)[before..], offsets(50, 130));
+}
+
+#[test]
+fn a_log_cut_after_its_end_was_validated_is_noticed() {
+    an_answer_from_before_a_cut(ApiKey::OffsetForLeaderEpoch, Start::Earliest, |world, _| {
+        world.lead("t", 0, Some(1));
+    });
+}
+
+#[test]
+fn a_log_cut_after_its_end_was_asked_for_is_noticed() {
+    an_answer_from_before_a_cut(ApiKey::ListOffsets, Start::Earliest, |world, reader| {
+        world.seek(reader, &tp("t", 0), Start::Latest);
+    });
+}
+
+#[test]
+fn a_log_cut_after_the_first_fetch_is_noticed() {
+    an_answer_from_before_a_cut(ApiKey::Fetch, Start::Earliest, |world, reader| {
+        world.seek(reader, &tp("t", 0), Start::Offset(50));
+    });
+}
+
 #[test]
 fn a_leader_that_moved_is_found_by_its_hint_at_once() {
     let mut world = filled(2, 2, 10);

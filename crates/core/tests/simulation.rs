@@ -135,7 +135,7 @@ struct Chaos {
     down: Vec<i32>,
     dark: Vec<i32>,
     pace: Duration,
-    epochs: bool,
+    age: Age,
 }
 
 /// What can happen.
@@ -197,7 +197,7 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x0771a);
         let nodes = rng.i32(1..=3);
-        let (cluster, epochs) = old_or_new(&mut rng);
+        let (cluster, age) = some_age(&mut rng);
         let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..20));
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
@@ -210,8 +210,7 @@ impl Chaos {
         kinds.truncate(rng.usize(1..=8));
         let config = config(&world, &topics, &mut rng);
         let pace = ms(rng.u64(1..=400));
-        let mut chaos =
-            Self { world, rng, reader: 0, topics, kinds, down: vec![], dark: vec![], pace, epochs };
+        let mut chaos = Self { world, rng, reader: 0, topics, kinds, down: vec![], dark: vec![], pace, age };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         chaos.reader = chaos.world.open(config);
         chaos.world.clients[0].reader.by_batch = chaos.rng.bool();
@@ -357,7 +356,7 @@ impl Chaos {
 
     fn truncate(&mut self) {
         let Some((topic, partition)) = self.place() else { return };
-        if !self.epochs {
+        if !self.age.epochs {
             return; // an old cluster has no means to say so
         }
         let (start, end) =
@@ -393,7 +392,7 @@ impl Chaos {
             let partitions = self.rng.i32(1..=4);
             return self.world.topic(&topic, partitions);
         }
-        if self.epochs {
+        if self.age.ids {
             let partitions = self.world.truth.partitions(&topic);
             self.world.delete_topic(&topic);
             if self.rng.bool() {
@@ -635,6 +634,7 @@ impl Chaos {
 
     /// Everything comes within the time that the longest wait needs, and then what is new comes at once.
     fn check_the_end(&mut self) {
+        self.fill_all(1); // else a topic made anew and empty looks as if it were known
         let config = self.world.clients[0].machine.config();
         let limit = config.request_timeout + config.max_wait + config.metadata_max_age + secs(30);
         let mut waited = Duration::ZERO;
@@ -646,10 +646,7 @@ impl Chaos {
             }
         }
         assert_eq!(self.behind(), None, "long after the last fault");
-        for topic in self.topics.clone() {
-            (0..self.world.truth.partitions(&topic))
-                .for_each(|partition| self.world.fill(&topic, partition, 2));
-        }
+        self.fill_all(2);
         self.world.run(secs(2));
         assert_eq!(self.behind(), None, "what is written is read at once");
         for topic in &self.topics {
@@ -657,6 +654,14 @@ impl Chaos {
         }
         let held = self.world.clients[0].machine.ledger().total();
         assert_eq!(held, 0, "all was handed out and nothing is kept");
+    }
+
+    fn fill_all(&mut self, records: u32) {
+        for topic in &self.topics {
+            for partition in 0..self.world.truth.partitions(topic) {
+                self.world.fill(topic, partition, records);
+            }
+        }
     }
 
     fn behind(&self) -> Option<String> {
@@ -676,18 +681,27 @@ impl Chaos {
     }
 }
 
-/// A cluster of one of several ages; says whether it knows topic ids and leader epochs.
-fn old_or_new(rng: &mut fastrand::Rng) -> (ClusterOptions, bool) {
+/// What a cluster of some age can tell of what happened to a topic.
+#[derive(Debug, Clone, Copy)]
+struct Age {
+    /// Where a log was cut.
+    epochs: bool,
+    /// That a topic is another one of the same name.
+    ids: bool,
+}
+
+fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, Age) {
     let new = ClusterOptions::new();
     match rng.u32(0..6) {
-        0 => (new.versions(ApiKey::Fetch, 4, 15), true), // no hints
-        1 => (new.versions(ApiKey::Fetch, 4, 12), true), // names, while metadata has ids
+        0 => (new.versions(ApiKey::Fetch, 4, 15), Age { epochs: true, ids: true }), // no hints
+        1 => (new.versions(ApiKey::Fetch, 4, 12), Age { epochs: true, ids: false }), // ids in metadata only
         2 => {
             // Kafka 2.1
             let old = new.versions(ApiKey::Fetch, 0, 10).versions(ApiKey::Metadata, 0, 7);
-            (old.versions(ApiKey::ListOffsets, 0, 4).versions(ApiKey::OffsetForLeaderEpoch, 0, 1), false)
+            let old = old.versions(ApiKey::ListOffsets, 0, 4).versions(ApiKey::OffsetForLeaderEpoch, 0, 1);
+            (old, Age { epochs: false, ids: false })
         }
-        _ => (new, true),
+        _ => (new, Age { epochs: true, ids: true }),
     }
 }
 

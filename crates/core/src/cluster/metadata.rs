@@ -411,11 +411,8 @@ impl Machine {
         if before != leader {
             self.move_cursor(index, before, leader);
         }
-        let cursor = &mut self.cursors[index];
-        // Only a leader of a new epoch can have a log that parts from what we read (KIP-320).
-        if new_epoch && seen_before && cursor.last_epoch >= 0 && matches!(cursor.phase, Phase::Reading) {
-            cursor.phase = Phase::Validating;
-            cursor.live = None;
+        if new_epoch && seen_before {
+            self.cursors[index].enter_epoch();
         }
         self.touch(index);
     }

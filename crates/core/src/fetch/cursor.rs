@@ -13,8 +13,8 @@ use crate::{backoff::Backoff, cluster::Lane, config::Until, fault::TopicPartitio
 ///
 /// ```text
 ///                          epoch changed
-///   Resolving --found--> Reading <-------> Validating      (KIP-320; a truncation goes to Resolving)
-///      ^  ^                 |    validated
+///   Resolving --found--> Reading <-------> Validating      (KIP-320; found while the leader changed: at once here)
+///      ^  ^                 |    validated, or moved back by a truncation
 ///      |  '--out of range---'
 ///      |                    |
 ///      '----seek---- Failed <'--fault (told once, after what was fetched before it)
@@ -129,6 +129,25 @@ impl Cursor {
         self.backoff.reset();
         self.queue.clear();
         self.queued_bytes = 0;
+    }
+
+    /// Only a leader of a new epoch can have a log that parts from what we read (KIP-320). What the one before says now
+    /// may tell of a log that is no longer: records and validations are asked for again, positions are validated.
+    pub(crate) fn enter_epoch(&mut self) {
+        match &mut self.phase {
+            Phase::Resolving(resolving) => return resolving.unsure = true,
+            Phase::Reading if self.last_epoch >= 0 => self.phase = Phase::Validating,
+            Phase::Reading | Phase::Validating | Phase::Failed => {}
+        }
+        self.live = None;
+    }
+
+    /// The position was found in a log of this epoch.
+    pub(crate) fn found(&mut self, epoch: i32, unsure: bool) {
+        self.last_epoch = epoch;
+        if unsure && epoch >= 0 {
+            self.phase = Phase::Validating;
+        }
     }
 
     /// The position was found: what is fetched next begins there, and a turn that has not begun yet, too.

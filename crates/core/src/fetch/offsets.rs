@@ -134,18 +134,18 @@ impl Machine {
     pub(crate) fn settle_position(&mut self, index: usize) {
         let cursor = &mut self.cursors[index];
         let Phase::Resolving(resolving) = &cursor.phase else { return };
-        let (aim, step, epoch) = (resolving.aim, resolving.step(), resolving.epoch());
+        let (aim, step) = (resolving.aim, resolving.step());
+        let (epoch, unsure) = (resolving.epoch(), resolving.unsure);
         match (step, aim) {
             (Err(_), _) => {}
             (Ok(Found::At { start, until }), Aim::Start(_)) => {
                 cursor.stand(start, until);
-                cursor.last_epoch = epoch;
+                cursor.found(epoch, unsure);
             }
             (Ok(Found::At { start, until }), Aim::Reset { from, .. }) => {
                 self.reset_cursor(index, from, start, until);
-                if start != from {
-                    self.cursors[index].last_epoch = epoch;
-                }
+                let cursor = &mut self.cursors[index];
+                cursor.found(if start == from { cursor.last_epoch } else { epoch }, unsure);
             }
             (Ok(Found::OutOfRange { offset, earliest, latest }), _) => {
                 let at = cursor.at.clone();

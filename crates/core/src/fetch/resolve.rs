@@ -42,6 +42,8 @@ pub(crate) struct Resolving {
     times: Vec<(i64, Option<i64>)>,
     /// The newest leader epoch that an answer named, -1 for none.
     epoch: i32,
+    /// Another leader has taken over since the first question.
+    pub(crate) unsure: bool,
 }
 
 /// What was found.
@@ -58,7 +60,7 @@ type Known = Result<i64, Question>;
 
 impl Resolving {
     pub(crate) fn new(aim: Aim, until: Option<Until>) -> Self {
-        Self { aim, until, earliest: None, latest: None, times: Vec::new(), epoch: -1 }
+        Self { aim, until, earliest: None, latest: None, times: Vec::new(), epoch: -1, unsure: false }
     }
 
     /// What is still to be asked, or what was found.

@@ -70,6 +70,8 @@ pub struct Reader {
     pub keep: usize,
     kept: VecDeque<Bytes>,
     kept_bytes: usize,
+    /// Bytes of the largest batch that was unpacked.
+    pub largest_unpacked: usize,
     pub walk: Option<Walk>,
     aside: Vec<Walk>,
 }
@@ -81,12 +83,14 @@ pub struct Walk {
     next: usize,
     open: Option<Open>,
     finished: bool,
+    unpacked: usize,
 }
 
 #[derive(Debug)]
 struct Open {
     records: VecDeque<Read>,
     end: i64,
+    unpacked: usize,
     _lease: Option<Lease>,
 }
 
@@ -102,6 +106,7 @@ impl Reader {
             keep: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
+            largest_unpacked: 0,
             walk: None,
             aside: Vec::new(),
         }
@@ -110,7 +115,9 @@ impl Reader {
     /// Asks for the next record, up to the next point where the machine was spoken to.
     pub fn step(&mut self, now: Instant, machine: &mut Machine) -> Step {
         if let Some(walk) = &mut self.walk {
-            match walk.step(now, machine.ledger(), self.by_batch) {
+            let step = walk.step(now, machine.ledger(), self.by_batch);
+            self.largest_unpacked = self.largest_unpacked.max(walk.unpacked);
+            match step {
                 Ok(Walked::Records(records)) => return Step::Polled(Polled::Records(records)),
                 Ok(Walked::Finished) if !std::mem::replace(&mut walk.finished, true) => return Step::Walked,
                 Ok(Walked::Finished | Walked::Halted) => {}
@@ -127,7 +134,7 @@ impl Reader {
         }
         match machine.take() {
             Take::Part(part) => {
-                self.walk = Some(Walk { part, next: 0, open: None, finished: false });
+                self.walk = Some(Walk { part, next: 0, open: None, finished: false, unpacked: 0 });
                 Step::Took
             }
             Take::Fault(fault) => Step::Polled(Polled::Fault(fault)),
@@ -219,6 +226,7 @@ impl Walk {
         let range = outlined.range.clone();
         self.next += 1;
         let open = self.unpack(now, ledger, &header, range).map_err(|error| (header, error))?;
+        self.unpacked = self.unpacked.max(open.unpacked);
         self.open = Some(open);
         Ok(true)
     }
@@ -268,7 +276,7 @@ impl Walk {
             });
         }
         let end = header.next_offset().min(self.part.until);
-        Ok(Open { records: reads, end, _lease: lease })
+        Ok(Open { records: reads, end, unpacked: lease.as_ref().map_or(0, |_| records.len()), _lease: lease })
     }
 }
 

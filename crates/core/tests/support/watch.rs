@@ -235,10 +235,11 @@ impl Watch {
         self.under_way.retain(|_, (p, l, _)| (*p, *l) != (peer, lane));
     }
 
-    pub fn check_bounds(&mut self, machine: &Machine) {
+    /// The budget, and one reply a broker, and the batch that is being walked, which was unpacked beside its reply.
+    pub fn check_bounds(&mut self, machine: &Machine, unpacked: usize) {
         let ours = machine.ledger().buffered().ours;
         self.most_held = self.most_held.max(ours);
-        let most = machine.config().budget + self.largest_reply.values().sum::<usize>();
+        let most = machine.config().budget + self.largest_reply.values().sum::<usize>() + unpacked;
         assert!(ours <= most, "{ours} bytes are held for the reader, {most} may be");
     }
 

@@ -619,6 +619,9 @@ impl World {
                 return;
             }
             let Some(wire) = self.net.wires.get_mut(&id) else { return };
+            if wire.stream.len() < 4 + bytes {
+                return; // what made room has also let go of the connection, or read it
+            }
             let rest = wire.stream.split_off(4 + bytes);
             let frame = std::mem::replace(&mut wire.stream, rest).split_off(4);
             self.frame(id, frame);
@@ -784,7 +787,7 @@ impl World {
 
     fn check_bounds(&mut self, client: usize) {
         let it = &mut self.clients[client];
-        it.watch.check_bounds(&it.machine);
+        it.watch.check_bounds(&it.machine, it.reader.largest_unpacked);
     }
 }
 
