@@ -46,10 +46,22 @@ impl Inner {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Batch {
     inner: Arc<Inner>,
     from: i64,
+}
+
+/// Where it is; not what is in it.
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch")
+            .field("topic", &self.topic())
+            .field("partition", &self.partition())
+            .field("base_offset", &self.base_offset())
+            .field("next_offset", &self.next_offset())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Batch {
@@ -66,6 +78,11 @@ impl Batch {
     /// The partition's number.
     pub fn partition(&self) -> i32 {
         self.inner.partition
+    }
+
+    /// Topic and partition, as the verbs of [`Control`](crate::Control) want them.
+    pub fn topic_partition(&self) -> TopicPartition {
+        TopicPartition { topic: self.inner.topic.clone(), partition: self.inner.partition }
     }
 
     /// The first offset that a record of it may have: that of the batch, or where `next()` left it, or where reading
@@ -122,11 +139,17 @@ impl<'a> IntoIterator for &'a Batch {
 ///
 /// An item is an error if the batch is whole (its CRC was checked) but what is inside makes no sense, which no
 /// producer and no broker lets happen; the walk then ends.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Records<'a> {
     records: record::Records<'a>,
     batch: &'a Inner,
     from: i64,
+}
+
+impl std::fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Records").field("from", &self.from).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Iterator for Records<'a> {

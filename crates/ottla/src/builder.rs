@@ -64,13 +64,16 @@ impl Builder {
     }
 
     /// Where to stop; never unless told. Then `next()` returns `None` when every partition is there. A partition
-    /// without a leader, or one that does not exist yet, is waited for; one that failed counts as ended.
+    /// without a leader, or one that does not exist yet, is waited for; one that failed counts as ended. A time that no
+    /// record has reached yet means the end as it is now, not the future.
     pub fn until(mut self, until: Until) -> Self {
         self.config.until = Some(until);
         self
     }
 
-    /// What to do about a topic or partition that does not exist; [`MissingTopic::Wait`] unless told.
+    /// What to do about a topic or partition that does not exist; [`MissingTopic::Wait`] unless told, which is silent
+    /// but for the [events](Reader::events). With [`MissingTopic::Fail`] the whole reader fails if any of them is
+    /// missing, so that a mistyped name is noticed at once.
     pub fn missing_topic(mut self, missing: MissingTopic) -> Self {
         self.config.missing_topic = missing;
         self
@@ -222,7 +225,10 @@ impl Builder {
         });
         match &partitions {
             Some(_) if topics.len() > 1 => {
-                faults.push(format!("partitions are named, but {} topics", topics.len()));
+                faults.push(format!(
+                    "partitions are named, but {} topics; name one topic, or none of the partitions",
+                    topics.len()
+                ));
             }
             Some(none) if none.is_empty() => faults.push("the list of partitions is empty".to_owned()),
             Some(some) if some[0] < 0 => faults.push(format!("partition {} is negative", some[0])),
@@ -247,6 +253,9 @@ impl Builder {
         }
         if let Some(Until::Offset(offset)) = config.until {
             wrong(offset < 0, format!("until offset {offset} is negative"));
+        }
+        if let (Start::Offset(start), Some(Until::Offset(until))) = (config.start, config.until) {
+            wrong(start > until, format!("start offset {start} lies beyond until offset {until}"));
         }
         let (min, max) = (config.min_bytes, config.max_bytes);
         wrong(min < 0, format!("min_bytes {min} is negative"));

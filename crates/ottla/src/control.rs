@@ -38,7 +38,7 @@ impl Control {
         if let Start::Offset(offset) = start
             && offset < 0
         {
-            return Err(Error::config(&[format!("seek to offset {offset}: offsets are not negative")]));
+            return Err(Error::argument(format!("seek to offset {offset}: offsets are not negative")));
         }
         self.open()?;
         Ok(self.shared.update(|machine, _| machine.seek(at, start.resolve(SystemTime::now())))?)

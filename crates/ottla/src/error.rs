@@ -7,9 +7,16 @@ use ottla_wire::code::Code;
 ///
 /// Whatever helps when tried again is tried again inside and told as an [`Event`](crate::Event); what comes out
 /// here needs somebody.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Inner>);
+
+/// The sentence, and who must act: this is what a `main` that returns it prints.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}: {self}", self.kind())
+    }
+}
 
 #[derive(Debug, Clone, thiserror::Error)]
 enum Inner {
@@ -31,7 +38,7 @@ enum Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The configuration: it names everything that is wrong with it.
+    /// The configuration, or an argument: it names everything that is wrong with it.
     Config,
     /// The caller: a reader was opened outside of a tokio runtime.
     Runtime,
@@ -102,6 +109,10 @@ impl Error {
 
     pub(crate) fn config(faults: &[String]) -> Self {
         Self(Box::new(Inner::Config(format!("bad configuration: {}", faults.join("; ")))))
+    }
+
+    pub(crate) fn argument(fault: String) -> Self {
+        Self(Box::new(Inner::Config(fault)))
     }
 
     pub(crate) fn runtime() -> Self {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ottla_wire::record::{Headers, Span, TimestampType};
+use ottla_core::TopicPartition;
+use ottla_wire::record::{Excerpt, Headers, Span, TimestampType};
 
 use crate::batch::Inner;
 
@@ -11,10 +12,25 @@ use crate::batch::Inner;
 ///
 /// It keeps the whole reply in memory for as long as it lives; for those who keep a few for long there is
 /// [`detach`](Self::detach).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Message {
     batch: Arc<Inner>,
     span: Span,
+}
+
+/// Where it is and the beginnings of key and value.
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message")
+            .field("topic", &self.topic())
+            .field("partition", &self.partition())
+            .field("offset", &self.offset())
+            .field("timestamp", &self.timestamp())
+            .field("key", &self.key().map(Excerpt))
+            .field("value", &self.value().map(Excerpt))
+            .field("headers", &self.headers().len())
+            .finish()
+    }
 }
 
 impl Message {
@@ -31,6 +47,11 @@ impl Message {
     /// The partition's number.
     pub fn partition(&self) -> i32 {
         self.batch.partition
+    }
+
+    /// Topic and partition, as the verbs of [`Control`](crate::Control) want them.
+    pub fn topic_partition(&self) -> TopicPartition {
+        TopicPartition { topic: self.batch.topic.clone(), partition: self.batch.partition }
     }
 
     /// Its place in the partition.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ottla_core::{Take, TurnState};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, coop};
 
 use crate::{
     batch::Batch,
@@ -97,9 +97,12 @@ impl<K> Reader<K> {
         poll_fn(|context| self.poll_next_batch(context)).await
     }
 
-    /// The messages as a stream. It ends where [`next`](Self::next) returns `None`, and after close; faults are items.
+    /// The messages as a stream; faults are items.
+    ///
+    /// It ends where [`next`](Self::next) returns `None`, after close, and behind a fault of the whole reader, which
+    /// `next` would tell again and again. A stream that has ended can be replaced by a new one.
     pub fn stream(&mut self) -> Stream<'_, K> {
-        Stream { reader: self }
+        Stream { reader: self, ended: false }
     }
 
     /// A handle for other tasks.
@@ -169,20 +172,30 @@ impl<K> Reader<K> {
 
     /// Finds the next part to walk; false at the end.
     fn poll_walk(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        // A loop over what is there already would never let tokio's other tasks and timers run.
+        let budget = ready!(coop::poll_proceed(context));
         self.put_aside();
+        let found = self.find_walk(context);
+        if !matches!(found, Ok(Poll::Pending)) {
+            budget.made_progress();
+        }
+        found?.map(Ok)
+    }
+
+    fn find_walk(&mut self, context: &mut Context<'_>) -> Result<Poll<bool>, Error> {
         if let Some(place) = self.aside.iter().position(|walk| walk.state() == TurnState::Live) {
             self.walk = Some(self.aside.swap_remove(place));
-            return Poll::Ready(Ok(true));
+            return Ok(Poll::Ready(true));
         }
         match self.shared.take(context.waker()) {
-            None => Poll::Ready(Err(Error::closed())),
+            None => Err(Error::closed()),
             Some(Take::Part(part)) => {
                 self.walk = Some(Walk::new(part));
-                Poll::Ready(Ok(true))
+                Ok(Poll::Ready(true))
             }
-            Some(Take::Fault(fault)) => Poll::Ready(Err(fault.into())),
-            Some(Take::Ended) => Poll::Ready(Ok(false)),
-            Some(Take::Waiting) => Poll::Pending,
+            Some(Take::Fault(fault)) => Err(fault.into()),
+            Some(Take::Ended) => Ok(Poll::Ready(false)),
+            Some(Take::Waiting) => Ok(Poll::Pending),
         }
     }
 
@@ -215,15 +228,24 @@ impl<K> Drop for Reader<K> {
 #[derive(Debug)]
 pub struct Stream<'a, K = Partitions> {
     reader: &'a mut Reader<K>,
+    ended: bool,
 }
 
 impl<K> futures_core::Stream for Stream<'_, K> {
     type Item = Result<Message, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match ready!(self.reader.poll_next(context)) {
-            Err(error) if error.is_closed() => Poll::Ready(None),
-            result => Poll::Ready(result.transpose()),
+        if self.ended {
+            return Poll::Ready(None);
         }
+        let result = ready!(self.reader.poll_next(context));
+        self.ended = match &result {
+            Ok(message) => message.is_none(),
+            Err(error) => error.partition().is_none() && !error.is_retriable(),
+        };
+        Poll::Ready(match result {
+            Err(error) if error.is_closed() => None,
+            result => result.transpose(),
+        })
     }
 }

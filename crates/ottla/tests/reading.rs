@@ -283,3 +283,44 @@ async fn position_and_lag_follow_what_was_handed_out() {
     let error = control.position(&TopicPartition::new("u", 0)).unwrap_err();
     assert_eq!(error.to_string(), "u partition 0 is not read by this reader");
 }
+
+#[tokio::test]
+async fn a_stream_ends_behind_a_fault_of_the_whole_reader_and_lets_timers_run() {
+    let broker = broker(&[("t", 1)]).await;
+    let builder = Reader::builder(broker.bootstrap()).topic("none").missing_topic(MissingTopic::Fail);
+    let mut reader = builder.open().unwrap();
+    let (mut stream, mut items) = (reader.stream(), Vec::new());
+    while let Some(item) =
+        soon("an item", std::future::poll_fn(|cx| std::pin::Pin::new(&mut stream).poll_next(cx))).await
+    {
+        items.push(item.unwrap_err().to_string());
+    }
+    assert_eq!(items, ["topic none does not exist"]);
+    // Who calls `next` again and again all the same leaves room for a time-out.
+    let stubborn = async { while reader.next().await.is_err() {} };
+    assert!(tokio::time::timeout(Duration::from_millis(50), stubborn).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_printed_for_debugging_is_short() {
+    let broker = broker(&[("t", 1)]).await;
+    fill(&broker, "t", 0, 100);
+    let mut reader = Reader::builder(broker.bootstrap()).topic("t").open().unwrap();
+    let message = next(&mut reader).await;
+    assert_eq!(
+        format!("{message:?}"),
+        r#"Message { topic: "t", partition: 0, offset: 0, timestamp: 1000000, key: Some("key 0"), value: Some("value 0/0"), headers: 0 }"#
+    );
+    let batch = soon("the rest", reader.next_batch()).await.unwrap().unwrap();
+    assert_eq!(
+        format!("{batch:?}"),
+        r#"Batch { topic: "t", partition: 0, base_offset: 1, next_offset: 100, .. }"#
+    );
+    assert_eq!(
+        format!("{:?}", batch.records().next().unwrap().unwrap()),
+        r#"Record { offset: 1, timestamp: 1000001, key: Some("key 1"), value: Some("value 0/1"), headers: 0 }"#
+    );
+    assert_eq!(message.topic_partition(), TopicPartition::new("t", 0));
+    let error = Reader::builder("").topic("t").open().unwrap_err();
+    assert_eq!(format!("{error:?}"), "Config: bad configuration: bootstrap: no broker is named");
+}

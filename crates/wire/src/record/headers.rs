@@ -1,15 +1,25 @@
 use std::borrow::Cow;
+use std::fmt;
 use std::iter::FusedIterator;
 
-use super::{RecordError, varint};
+use super::{Excerpt, RecordError, varint};
 
 /// One header of a record. A record may have several with the same key; they stay in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The key's bytes, UTF-8 if the producer keeps to the protocol.
     pub key: &'a [u8],
     /// The value; `None` if it has none, which is not the same as an empty one.
     pub value: Option<&'a [u8]>,
+}
+
+impl fmt::Debug for Header<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Header")
+            .field("key", &Excerpt(self.key))
+            .field("value", &self.value.map(Excerpt))
+            .finish()
+    }
 }
 
 impl<'a> Header<'a> {
@@ -22,12 +32,18 @@ impl<'a> Header<'a> {
 /// The headers of a record, read as they are asked for.
 ///
 /// After an error the iterator ends. [`ExactSizeIterator::len`] is the number that the record says.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Headers<'a> {
     /// The records up to the end of this one.
     bytes: &'a [u8],
     at: usize,
     left: usize,
+}
+
+impl fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
 }
 
 impl<'a> Headers<'a> {

@@ -19,6 +19,7 @@ mod builder;
 mod codec;
 mod control;
 mod error;
+mod excerpt;
 mod header;
 mod headers;
 mod outline;
@@ -31,6 +32,8 @@ pub use builder::BatchBuilder;
 pub use codec::{Codec, Decoder, UnknownCodecName};
 pub use control::Control;
 pub use error::RecordError;
+#[doc(hidden)]
+pub use excerpt::Excerpt;
 pub use header::{BatchHeader, TimestampType};
 pub use headers::{Header, Headers};
 pub use outline::Batches;

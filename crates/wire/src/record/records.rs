@@ -1,9 +1,10 @@
+use std::fmt;
 use std::iter::FusedIterator;
 
-use super::{BatchHeader, Headers, RecordError, Span, TimestampType};
+use super::{BatchHeader, Excerpt, Headers, RecordError, Span, TimestampType};
 
 /// One record of a batch, borrowed from its (unpacked) records.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// Its place in the partition.
     pub offset: i64,
@@ -13,6 +14,19 @@ pub struct Record<'a> {
     pub timestamp_type: TimestampType,
     span: Span,
     records: &'a [u8],
+}
+
+/// Where it is and the beginnings of key and value.
+impl fmt::Debug for Record<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("offset", &self.offset)
+            .field("timestamp", &self.timestamp)
+            .field("key", &self.key().map(Excerpt))
+            .field("value", &self.value().map(Excerpt))
+            .field("headers", &self.headers().len())
+            .finish()
+    }
 }
 
 impl<'a> Record<'a> {
@@ -35,6 +49,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record as positions in its records.
+    #[doc(hidden)]
     #[inline]
     pub fn span(&self) -> Span {
         self.span
@@ -114,7 +129,7 @@ impl Walk {
 }
 
 /// The records of one batch, in order; see [`Walk`] for what is checked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Records<'a> {
     records: &'a [u8],
     walk: Walk,
@@ -122,6 +137,12 @@ pub struct Records<'a> {
     /// What timestamp deltas count from; for append time what every timestamp is.
     timestamp: i64,
     timestamp_type: TimestampType,
+}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Records").field("walk", &self.walk).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Records<'a> {
