@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) async fn run(plan: BrokerPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
     let address = resolve(&plan.listen).await?;
-    let options = BrokerOptions::new(ClusterOptions::new()).listen(address);
+    let options = BrokerOptions::new(new_cluster()).listen(address);
     let broker = Broker::start(options)
         .await
         .map_err(|error| Failure(format!("cannot listen on {}: {error}", plan.listen)))?;
@@ -23,6 +23,12 @@ pub(crate) async fn run(plan: BrokerPlan, mut interrupt: Interrupt) -> Result<Ex
     tell::line(broker.bootstrap())?;
     interrupt.happened().await;
     Ok(Exit::Done)
+}
+
+/// A cluster whose topics have ids that no other one gave: a reader that outlives the broker tells by them that what the
+/// next broker calls by the same name is another topic.
+pub(crate) fn new_cluster() -> ClusterOptions {
+    ClusterOptions::new().seed(fastrand::u64(..))
 }
 
 async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {

@@ -9,6 +9,8 @@ use std::{
     net::TcpListener,
 };
 
+use ottla::{Options, raw::Connection};
+use ottla_wire::{Uuid, message::MetadataRequest};
 use serde_json::Value;
 use support::{Cluster, ottla};
 
@@ -95,6 +97,28 @@ fn broker_serves_until_it_is_interrupted() {
     ottla("read refunds --until end").broker(&address).run().quietly();
     ottla("read others --until end").broker(&address).run().failed("topic others does not exist");
     broker.ends_cleanly_on("INT");
+}
+
+/// As a reader that outlives a broker sees it: else it would go on in the new topic where it was in the old one.
+#[test]
+fn broker_gives_a_topic_another_id_each_time() {
+    let topic_id = || {
+        let mut broker = ottla("broker --listen 127.0.0.1:0 --topic orders:1").start();
+        topic_id_at(&broker.line())
+    };
+    let ids = [topic_id(), topic_id()];
+    assert!(!ids[0].is_zero() && ids[0] != ids[1], "{ids:?}");
+}
+
+/// Of the one topic there.
+fn topic_id_at(address: &str) -> Uuid {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let metadata = runtime.block_on(async {
+        let address = address.parse().unwrap();
+        let mut connection = Connection::dial(&address, &Options::default()).await.unwrap();
+        connection.call(&MetadataRequest { topics: None, ..Default::default() }).await.unwrap()
+    });
+    metadata.topics[0].topic_id
 }
 
 #[test]

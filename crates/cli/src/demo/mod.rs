@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use indicatif::HumanCount;
 use ottla::{Address, MissingTopic, Reader, Until};
-use ottla_broker::{Broker, ClusterOptions};
+use ottla_broker::Broker;
 use ottla_wire::record::Codec;
 
 use crate::{
+    broker::new_cluster,
     exit::Exit,
     interrupt::Interrupt,
     produce::{Batches, Delivery, Route, now_ms},
@@ -31,7 +32,7 @@ pub(crate) async fn run(records: u32, mut interrupt: Interrupt) -> Result<Exit, 
 }
 
 async fn show(records: u32) -> Result<(), Failure> {
-    let broker = Broker::start(ClusterOptions::new().remember_requests(0)).await?;
+    let broker = Broker::start(new_cluster().remember_requests(0)).await?;
     broker.with(|cluster| cluster.create_topic(TOPIC, PARTITIONS as i32))?;
     let address = broker.bootstrap();
     tell::line(format!(
