@@ -263,7 +263,7 @@ async fn an_offset_out_of_range_follows_the_policy() {
         (OnOutOfRange::Latest, 3, 1000),
         (OnOutOfRange::Nearest, 5000, 1000),
     ] {
-        let reader = Reader::builder(broker.bootstrap())
+        let mut reader = Reader::builder(broker.bootstrap())
             .topic("t")
             .start(Start::Offset(start))
             .on_out_of_range(policy)
@@ -278,9 +278,27 @@ async fn an_offset_out_of_range_follows_the_policy() {
             }
         });
         assert_eq!(reset.await, (start, lands), "{policy:?} from {start}");
-        let (control, at) = (reader.control(), TopicPartition::new("t", 0));
-        support::eventually("the position", || control.position(&at).unwrap() == Some(lands)).await;
+        if lands < 1000 {
+            assert_eq!(next(&mut reader).await.offset(), lands);
+        } else {
+            support::nothing(&mut reader, Duration::from_millis(50)).await;
+            let at = TopicPartition::new("t", 0);
+            assert_eq!(reader.control().position(&at).unwrap(), Some(lands));
+        }
     }
+    // A mistyped offset beyond the end is no empty topic, though nothing lies between it and the end.
+    let beyond = |policy| {
+        let builder = Reader::builder(broker.bootstrap()).topic("t").start(Start::Offset(5000));
+        builder.until(Until::End).on_out_of_range(policy).open().unwrap()
+    };
+    let error = soon("the error", beyond(OnOutOfRange::Error).next()).await.unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (ErrorKind::OutOfRange, Some(5000)));
+    let mut reader = beyond(OnOutOfRange::Nearest);
+    let mut events = reader.events();
+    assert!(soon("the end", reader.next()).await.unwrap().is_none());
+    let reset = |event| matches!(event, Event::OffsetReset { from: 5000, to: 1000, .. });
+    soon("the event", async { while !reset(events.next().await.unwrap()) {} }).await;
+
     let builder = Reader::builder(broker.bootstrap()).topic("t").start(Start::Offset(3));
     let mut reader = builder.on_out_of_range(OnOutOfRange::Error).open().unwrap();
     let error = soon("the error", reader.next()).await.unwrap_err();

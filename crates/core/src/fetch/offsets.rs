@@ -139,8 +139,13 @@ impl Machine {
         match (step, aim) {
             (Err(_), _) => {}
             (Ok(Found::At { start, until }), Aim::Start(_)) => {
+                // Nothing would ever be fetched from beyond the end, so no broker would say that it is out of range.
+                let beyond = resolving.is_beyond_end(start);
                 cursor.stand(start, until);
                 cursor.found(epoch, unsure);
+                if beyond {
+                    self.find_range(index);
+                }
             }
             (Ok(Found::At { start, until }), Aim::Reset { from, .. }) => {
                 self.reset_cursor(index, from, start, until);

@@ -363,12 +363,17 @@ impl Machine {
 
     /// Our offset is not in the log: the policy decides, with both ends known.
     pub(crate) fn out_of_range(&mut self, now: Instant, index: usize) {
+        self.find_range(index);
+        // Were the answer to say that all is well, the same question would come back at once.
+        self.retry_cursor(now, index);
+    }
+
+    /// Asks for both ends of the log, to do with our offset what the policy says.
+    pub(crate) fn find_range(&mut self, index: usize) {
         let policy = self.config.on_out_of_range;
         let cursor = &mut self.cursors[index];
         let aim = Aim::Reset { from: cursor.next, policy };
         cursor.phase = Phase::Resolving(Resolving::new(aim, None));
-        // Were the answer to say that all is well, the same question would come back at once.
-        self.retry_cursor(now, index);
     }
 
     /// Serves the partitions that brought records last the next time, so that none starves.

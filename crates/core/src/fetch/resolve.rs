@@ -82,6 +82,11 @@ impl Resolving {
         }
     }
 
+    /// Whether the end is known, and lies before `start`.
+    pub(crate) fn is_beyond_end(&self, start: i64) -> bool {
+        self.latest.is_some_and(|latest| start > latest)
+    }
+
     /// The leader epoch of a position that was found by asking, so that a log cut before anything was read from there is
     /// noticed; -1 for one that the user named.
     pub(crate) fn epoch(&self) -> i32 {
