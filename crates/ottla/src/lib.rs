@@ -12,7 +12,11 @@
 //! # }
 //! ```
 //!
-//! [`Reader`] is where to begin.
+//! [`Reader`] is where to begin: [`Reader::builder`] says what to read, [`Reader::next`] and [`Reader::next_batch`] hand it
+//! out, [`Reader::control`] seeks, pauses and closes from any task, [`Reader::events`] tells what happens inside.
+//!
+//! By default a broker that is away and a topic that does not exist are waited for; see [`Builder::max_attempts`] and
+//! [`Builder::missing_topic`]. Not there yet: consumer groups and commits, read-committed, TLS and SASL.
 
 // This is the outermost layer of the library: it gives the machine its time.
 #![allow(clippy::disallowed_methods)]
