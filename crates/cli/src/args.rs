@@ -1,10 +1,12 @@
 //! What was typed.
 
-use std::str::FromStr;
+use std::{ffi::OsString, str::FromStr};
 
 use clap::{
-    Parser, Subcommand, ValueEnum,
+    Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
+    error::ErrorKind,
+    parser::ValueSource,
 };
 use ottla_wire::record::Codec;
 
@@ -14,7 +16,7 @@ use crate::{escape, format::Format, time::Moment};
 #[derive(Debug, Parser)]
 #[command(name = "ottla", version, about, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Args {
-    /// Where to find the cluster: HOST:PORT, several with commas between them.
+    /// Where to find the cluster: HOST:PORT, several with commas between them; HOST alone means port 9092.
     #[arg(short, long, global = true, env = "KAFKA_BROKERS", default_value = "localhost:9092")]
     pub(crate) brokers: String,
     #[command(subcommand)]
@@ -33,11 +35,39 @@ pub(crate) enum Command {
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
     /// Shows it all without a Kafka: fills the embedded broker with a million records and reads them back.
-    #[command(after_help = DEMO_EXAMPLES)]
+    #[command(after_help = DEMO_EXAMPLES, arg = unlisted_brokers())]
     Demo(DemoArgs),
     /// Runs the embedded broker, which keeps everything in memory, until it is interrupted.
-    #[command(after_help = BROKER_EXAMPLES)]
+    #[command(after_help = BROKER_EXAMPLES, arg = unlisted_brokers())]
     Broker(BrokerArgs),
+}
+
+/// In the place of the global `-b`: help leaves it out, and [`Args::try_from_line`] refuses it with a reason.
+fn unlisted_brokers() -> Arg {
+    Arg::new("brokers").short('b').long("brokers").hide(true)
+}
+
+impl Args {
+    /// Takes apart what was typed; the first is the name of the program.
+    ///
+    /// # Errors
+    ///
+    /// Help, the version, or what was wrong.
+    pub(crate) fn try_from_line(
+        line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let mut matches = command.try_get_matches_from_mut(line)?;
+        let is_typed = matches.value_source("brokers") == Some(ValueSource::CommandLine);
+        let args = Self::from_arg_matches_mut(&mut matches)?;
+        match args.command {
+            Command::Demo(_) | Command::Broker(_) if is_typed => Err(command.error(
+                ErrorKind::ArgumentConflict,
+                "this command runs a broker of its own: leave --brokers away",
+            )),
+            _ => Ok(args),
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -47,7 +77,9 @@ Examples:
   ottla read orders --from @-15m --json       what came in the last quarter of an hour, and follow
   echo hello | ottla -b kafka:9092 produce orders
 
-Exit codes: 0 done (also when interrupted), 1 failed, 2 wrong usage.";
+A command that reaches no broker within 10 s gives up. Ctrl-C ends a command in good order.
+
+Exit codes: 0 done (also by Ctrl-C), 1 failed, 2 wrong usage.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
@@ -81,7 +113,12 @@ FORMAT, in kcat's letters:
   %h headers (name=value,name=value)               \\n \\t \\r \\\\ \\xNN and %% for a percent sign
   Bytes are printed as they are; null prints nothing.
 
-TIME: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now.
+TIME: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. It means the first
+record that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as
+it was at the start.
+
+Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
+gives up with exit code 1; once one was, it waits through outages.
 
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
 headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}.
@@ -335,12 +372,10 @@ fn codec() -> impl TypedValueParser<Value = Codec> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parse(line: &str) -> Args {
-        Args::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"))
+        Args::try_from_line(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     fn read(line: &str) -> ReadArgs {
@@ -393,6 +428,21 @@ mod tests {
     fn brokers_stand_before_or_behind_the_command() {
         assert_eq!(parse("ottla -b a:1,b:2 read orders").brokers, "a:1,b:2");
         assert_eq!(parse("ottla read -b a:1,b:2 orders").brokers, "a:1,b:2");
+    }
+
+    #[test]
+    fn who_runs_a_broker_of_its_own_refuses_another() {
+        for line in [
+            "ottla -b a:1 demo",
+            "ottla demo -b a:1",
+            "ottla --brokers a:1 broker",
+            "ottla broker --brokers=localhost:9092",
+            "ottla broker --listen [::1]:0 -ba:1",
+        ] {
+            let error = Args::try_from_line(line.split_whitespace()).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains("runs a broker of its own"), "{line}: {error}");
+        }
     }
 
     #[test]
@@ -463,10 +513,10 @@ mod tests {
             "ottla broker --topic a:0",
             "ottla broker --topic a:x",
         ] {
-            let error = Args::try_parse_from(line.split_whitespace()).expect_err(line);
+            let error = Args::try_from_line(line.split_whitespace()).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
         }
-        assert!(Args::try_parse_from(["ottla", "produce", "a", "-K", ""]).is_err());
+        assert!(Args::try_from_line(["ottla", "produce", "a", "-K", ""]).is_err());
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod watch;
 
 use std::{io, process::ExitCode, time::SystemTime};
 
-use clap::{CommandFactory, Parser, error::ErrorKind};
+use clap::{CommandFactory, error::ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{args::Args, exit::Exit, interrupt::Interrupt, plan::Plan, tell::Failure};
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn plan() -> Result<Plan, clap::Error> {
-    let args = Args::try_parse()?;
+    let args = Args::try_from_line(std::env::args_os())?;
     Plan::new(args, SystemTime::now()).map_err(|why| Args::command().error(ErrorKind::ValueValidation, why))
 }
 

@@ -177,8 +177,6 @@ fn broker(args: BrokerArgs) -> Result<BrokerPlan, String> {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use clap::Parser;
-
     use super::*;
 
     fn now() -> SystemTime {
@@ -186,7 +184,7 @@ mod tests {
     }
 
     fn plan(line: &str) -> Result<Plan, String> {
-        Plan::new(Args::try_parse_from(line.split(' ')).unwrap(), now())
+        Plan::new(Args::try_from_line(line.split(' ')).unwrap(), now())
     }
 
     fn read(line: &str) -> ReadPlan {

@@ -150,6 +150,29 @@ fn help_and_version_are_no_failure() {
 }
 
 #[test]
+fn only_who_needs_a_broker_lists_the_option_for_it() {
+    for (command, is_listed) in
+        [("read", true), ("produce", true), ("bench", true), ("demo", false), ("broker", false)]
+    {
+        let ended = ottla(&format!("{command} --help")).run().quietly();
+        assert_eq!(ended.text().contains("--brokers"), is_listed, "{}", ended.text());
+    }
+}
+
+#[test]
+fn demo_and_broker_take_no_other_broker_but_do_not_mind_the_environment() {
+    for line in ["demo -b localhost:9092", "-b localhost:9092 broker"] {
+        let ended = ottla(line).run();
+        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains("a broker of its own"), "{}", ended.stderr);
+    }
+    ottla("demo --records 1").broker("127.0.0.1:1").run().quietly();
+    let mut broker = ottla("broker --listen 127.0.0.1:0").broker("127.0.0.1:1").start();
+    broker.line();
+    broker.ends_cleanly_on("INT");
+}
+
+#[test]
 fn help_may_be_cut_short() {
     let mut running = ottla("read --help").start();
     drop(BufReader::new(running.stdout()).lines().next());
