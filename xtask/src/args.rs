@@ -24,6 +24,13 @@ impl Args {
         self.rest.pop_front()
     }
 
+    /// Whether it asks for help on the command itself, not on the tool that is to be called with what is behind its name
+    /// (`kafka tool CLASS --help`).
+    pub(crate) fn ask_for_help(&self) -> bool {
+        let own = if self.rest.front().is_some_and(|word| word == "tool") { 2 } else { usize::MAX };
+        self.rest.iter().take(own).any(|word| word == "--help" || word == "-h")
+    }
+
     /// Whether `name` was given.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         self.take(name).is_some()
@@ -115,6 +122,13 @@ mod tests {
         assert!(args.flag("--kill"));
         assert!(!args.flag("--kill"));
         args.finish().unwrap();
+    }
+
+    #[test]
+    fn help_may_stand_anywhere_but_belongs_to_a_tool_behind_its_name() {
+        let asks = |line: &str| Args::new(line.split_whitespace()).ask_for_help();
+        assert!(["--help", "-h", "up --port 7 --help", "tool --help", "tool -h X"].into_iter().all(asks));
+        assert!(!["", "up", "help", "tool TopicCommand --help", "--only=--help"].into_iter().any(asks));
     }
 
     #[test]

@@ -63,7 +63,12 @@ fn main() -> ExitCode {
 }
 
 fn run(mut args: Args) -> Result<()> {
-    match args.word().as_deref() {
+    let command = args.word();
+    if let Some(part) = command.as_deref().and_then(usage_of).filter(|_| args.ask_for_help()) {
+        print!("{part}");
+        return Ok(());
+    }
+    match command.as_deref() {
         Some("test") => test::run(args),
         Some("soak") => soak::run(args),
         Some("bench") => bench::run(args),
@@ -75,5 +80,58 @@ fn run(mut args: Args) -> Result<()> {
             Ok(())
         }
         Some(other) => misuse(format!("there is no command `{other}`; `cargo xtask help` lists them")),
+    }
+}
+
+/// The part of [`USAGE`] about one command.
+fn usage_of(command: &str) -> Option<String> {
+    let begins = |line: &str| line.strip_prefix("  ").is_some_and(|line| !line.starts_with(' '));
+    let is_wanted = |line: &str| begins(line) && line.split_whitespace().next() == Some(command);
+    let mut lines = USAGE.lines().skip_while(|line| !is_wanted(line));
+    let first = lines.next()?;
+    let part: Vec<_> = std::iter::once(first).chain(lines.take_while(|line| !begins(line))).collect();
+    Some(format!("usage: cargo xtask {command} ...\n\n{}\n", part.join("\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_its_part_of_the_usage() {
+        let parts: Vec<_> = ["test", "soak", "bench", "kafka", "generate", "golden"]
+            .map(|command| (command, usage_of(command).unwrap()))
+            .into();
+        for (command, part) in &parts {
+            assert!(part.contains(&format!("\n  {command} ")), "{part}");
+        }
+        let lines: usize = parts.iter().map(|(_, part)| part.lines().count() - 2).sum();
+        let head = USAGE.lines().take_while(|line| !line.starts_with("  test ")).count();
+        assert_eq!(lines + head, USAGE.lines().count(), "no line is lost, none comes twice");
+        assert!(parts[0].1.contains("--no-kafka") && !parts[0].1.contains("soak"), "{}", parts[0].1);
+        assert_eq!(usage_of("tset"), None);
+        assert_eq!(usage_of("up"), None);
+    }
+
+    #[test]
+    fn help_is_no_error_wherever_it_is_asked_for() {
+        for line in [
+            "",
+            "help",
+            "--help",
+            "test --help",
+            "test -h",
+            "soak --help",
+            "bench --quick --help",
+            "kafka --help",
+            "kafka up --help",
+            "kafka tool --help",
+            "generate --help",
+            "golden --help",
+        ] {
+            assert_eq!(run(Args::new(line.split_whitespace())), Ok(()), "{line}");
+        }
+        assert_eq!(run(Args::new(["tset"])).unwrap_err().exit_code(), 2);
+        assert_eq!(run(Args::new(["tset", "--help"])).unwrap_err().exit_code(), 2);
     }
 }
