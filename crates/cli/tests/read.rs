@@ -58,7 +58,6 @@ fn every_beginning() {
         ("earliest", &["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"][..]),
         ("latest", &[]),
         ("0", &["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]),
-        ("2", &["a2", "a3", "a4", "b2"]),
         ("-0", &[]),
         ("-1", &["a4", "b2"]),
         ("-4", &["a1", "a2", "a3", "a4", "b0", "b1", "b2"]),
@@ -70,6 +69,18 @@ fn every_beginning() {
     ] {
         assert_eq!(read(&cluster, &format!("--until end --from {from}")), lines, "{from}");
     }
+    assert_eq!(read(&cluster, "-p 0 -p 1 --until end --from 2"), ["a2", "a3", "a4", "b2"]);
+}
+
+#[test]
+fn a_partition_that_does_not_reach_to_the_beginning_is_told_of() {
+    let ended = letters().ottla("read orders --from 4 --until end").run().done();
+    assert_eq!(ended.lines(), ["a4"]);
+    let mut notes: Vec<_> = ended.stderr.lines().collect();
+    notes.sort_unstable();
+    let [one, two] = notes[..] else { panic!("{notes:?}") };
+    assert!(one.contains("orders partition 1: offset 4 is not in the log; going on at 3"), "{one}");
+    assert!(two.contains("orders partition 2: offset 4 is not in the log; going on at 0"), "{two}");
 }
 
 #[test]
@@ -87,7 +98,7 @@ fn every_end() {
     }
     assert_eq!(read(&cluster, "-p 0 --from 1 --until 4"), ["a1", "a2", "a3"]);
     assert_eq!(read(&cluster, "-p 0 --from @1001 --until @1003"), ["a1", "a2"]);
-    assert_eq!(read(&cluster, "-p 0 --from 3 --until 2"), [""; 0]);
+    assert_eq!(read(&cluster, "-p 0 --from 3 --until 3"), [""; 0]);
 }
 
 #[test]
