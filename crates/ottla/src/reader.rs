@@ -19,7 +19,7 @@ use crate::{
     error::Error,
     events::Events,
     message::Message,
-    shared::Shared,
+    shared::{Next, Shared},
     walk::{Damage, Step, Unpacker, Walk},
 };
 
@@ -127,6 +127,10 @@ impl<K> Reader<K> {
     pub async fn close(mut self) -> Result<(), Error> {
         self.shared.close();
         let Some(driver) = self.driver.take() else { return Ok(()) };
+        if tokio::runtime::Handle::try_current().is_err() {
+            let _ = driver.await; // without a runtime here there is no clock; the driver runs on its own
+            return Ok(());
+        }
         match tokio::time::timeout(CLOSE_TIMEOUT, driver).await {
             Ok(_) => Ok(()),
             Err(_) => Err(Error::connection("the reader's tasks did not end within 5 s")),
@@ -138,8 +142,9 @@ impl<K> Reader<K> {
         loop {
             if let Some(walk) = &mut self.walk {
                 match walk.step(&mut self.unpacker) {
-                    Ok(Step::Message(message)) => return Poll::Ready(Ok(Some(message))),
-                    Ok(Step::Finished | Step::Halted) => {}
+                    Ok(Step::Item(message)) => return Poll::Ready(Ok(Some(message))),
+                    Ok(Step::Finished) => self.walk = None,
+                    Ok(Step::Halted) => {}
                     Err(damage) => match self.reject(&damage) {
                         Some(error) => return Poll::Ready(Err(error)),
                         None => continue,
@@ -156,8 +161,9 @@ impl<K> Reader<K> {
         loop {
             if let Some(walk) = &mut self.walk {
                 match walk.step_batch(&mut self.unpacker) {
-                    Ok(Some(batch)) => return Poll::Ready(Ok(Some(batch))),
-                    Ok(None) => {}
+                    Ok(Step::Item(batch)) => return Poll::Ready(Ok(Some(batch))),
+                    Ok(Step::Finished) => self.walk = None,
+                    Ok(Step::Halted) => {}
                     Err(damage) => match self.reject(&damage) {
                         Some(error) => return Poll::Ready(Err(error)),
                         None => continue,
@@ -174,7 +180,6 @@ impl<K> Reader<K> {
     fn poll_walk(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         // A loop over what is there already would never let tokio's other tasks and timers run.
         let budget = ready!(coop::poll_proceed(context));
-        self.put_aside();
         let found = self.find_walk(context);
         if !matches!(found, Ok(Poll::Pending)) {
             budget.made_progress();
@@ -183,30 +188,17 @@ impl<K> Reader<K> {
     }
 
     fn find_walk(&mut self, context: &mut Context<'_>) -> Result<Poll<bool>, Error> {
-        if let Some(place) = self.aside.iter().position(|walk| walk.state() == TurnState::Live) {
-            self.walk = Some(self.aside.swap_remove(place));
-            return Ok(Poll::Ready(true));
-        }
-        match self.shared.take(context.waker()) {
-            None => Err(Error::closed()),
-            Some(Take::Part(part)) => {
-                self.walk = Some(Walk::new(part));
-                Ok(Poll::Ready(true))
-            }
-            Some(Take::Fault(fault)) => Err(fault.into()),
-            Some(Take::Ended) => Ok(Poll::Ready(false)),
-            Some(Take::Waiting) => Ok(Poll::Pending),
-        }
-    }
-
-    /// Lets go of what was walked; what is left of a paused partition is kept for when it is resumed.
-    fn put_aside(&mut self) {
-        self.aside.retain(|walk| walk.state() != TurnState::Over);
-        if let Some(walk) = self.walk.take()
-            && walk.state() == TurnState::Paused
-        {
-            self.aside.push(walk);
-        }
+        let (walk, aside) = (&mut self.walk, &mut self.aside);
+        let found = match self.shared.take(context.waker(), || go_on(walk, aside)) {
+            Next::Closed => return Err(Error::closed()),
+            Next::Begun(walk) => walk,
+            Next::Taken(Take::Part(part)) => Walk::new(part),
+            Next::Taken(Take::Fault(fault)) => return Err(fault.into()),
+            Next::Taken(Take::Ended) => return Ok(Poll::Ready(false)),
+            Next::Taken(Take::Waiting) => return Ok(Poll::Pending),
+        };
+        self.walk = Some(found);
+        Ok(Poll::Ready(true))
     }
 
     #[cold]
@@ -216,6 +208,17 @@ impl<K> Reader<K> {
         let fault = self.shared.update(|machine, _| machine.reject(&walk.part, &damage.header, reason));
         fault.map(Error::from)
     }
+}
+
+/// What was begun and may go on; what was begun of a partition that has been paused since is kept for later.
+///
+/// Called under the machine's lock, where no turn changes its state meanwhile: were a partition resumed between this
+/// look and the next at its queue, what comes later would be handed out first.
+fn go_on(walk: &mut Option<Walk>, aside: &mut Vec<Walk>) -> Option<Walk> {
+    aside.extend(walk.take());
+    aside.retain(|walk| walk.state() != TurnState::Over);
+    let live = aside.iter().position(|walk| walk.state() == TurnState::Live)?;
+    Some(aside.swap_remove(live))
 }
 
 impl<K> Drop for Reader<K> {

@@ -56,6 +56,16 @@ pub(crate) struct Dial {
     pub(crate) outbox: mpsc::UnboundedReceiver<Request>,
 }
 
+/// What the reader does next.
+pub(crate) enum Next<T> {
+    /// The reader is closed.
+    Closed,
+    /// It goes on with something that it had begun.
+    Begun(T),
+    /// It begins with something new, or learns that there is nothing.
+    Taken(Take),
+}
+
 /// What the driver has to do.
 pub(crate) struct Turn {
     pub(crate) dials: Vec<Dial>,
@@ -110,11 +120,15 @@ impl Shared {
         look(&self.lock().machine)
     }
 
-    /// The next thing to hand out; if there is none, `waker` is woken when there is. `None` after close.
-    pub(crate) fn take(&self, waker: &Waker) -> Option<Take> {
+    /// The next thing to hand out: what `begun` finds, which is asked under the lock, or what the machine has. If there
+    /// is none, `waker` is woken when there is.
+    pub(crate) fn take<T>(&self, waker: &Waker, begun: impl FnOnce() -> Option<T>) -> Next<T> {
         let mut state = self.lock();
         if state.closed {
-            return None;
+            return Next::Closed;
+        }
+        if let Some(begun) = begun() {
+            return Next::Begun(begun);
         }
         let taken = state.machine.take();
         if let Take::Waiting = taken {
@@ -125,7 +139,7 @@ impl Shared {
             self.room.notify_waiters();
         }
         self.carry_out(state);
-        Some(taken)
+        Next::Taken(taken)
     }
 
     /// A connection stands.

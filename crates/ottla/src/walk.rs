@@ -46,8 +46,9 @@ pub(crate) struct Damage {
 }
 
 /// What a step came to.
-pub(crate) enum Step {
-    Message(Message),
+pub(crate) enum Step<T> {
+    /// This is next.
+    Item(T),
     /// Nothing is left of the part.
     Finished,
     /// The turn is paused or over: hand out nothing more of it now.
@@ -65,7 +66,7 @@ impl Walk {
 
     /// The next record.
     #[inline]
-    pub(crate) fn step(&mut self, unpacker: &mut Unpacker) -> Result<Step, Box<Damage>> {
+    pub(crate) fn step(&mut self, unpacker: &mut Unpacker) -> Result<Step<Message>, Box<Damage>> {
         loop {
             if !self.part.turn.is_live() {
                 return Ok(Step::Halted);
@@ -73,7 +74,7 @@ impl Walk {
             if let Some(open) = &mut self.open {
                 if let Some(message) = open.step()? {
                     self.part.turn.advance(message.offset() + 1);
-                    return Ok(Step::Message(message));
+                    return Ok(Step::Item(message));
                 }
                 let end = open.batch.end();
                 self.part.turn.advance(end);
@@ -87,21 +88,21 @@ impl Walk {
     }
 
     /// What is left of the batch that is being walked, or the next one.
-    pub(crate) fn step_batch(&mut self, unpacker: &mut Unpacker) -> Result<Option<Batch>, Box<Damage>> {
+    pub(crate) fn step_batch(&mut self, unpacker: &mut Unpacker) -> Result<Step<Batch>, Box<Damage>> {
         while self.part.turn.is_live() {
             if let Some(open) = self.open.take() {
                 let from = open.batch.header.base_offset + i64::from(open.walk.next_offset_delta());
                 self.part.turn.advance(open.batch.end());
                 let batch = Batch::new(open.batch, from);
                 if !batch.is_empty() {
-                    return Ok(Some(batch));
+                    return Ok(Step::Item(batch));
                 }
             } else if !self.open_next(unpacker)? {
                 self.part.turn.advance(self.part.next.min(self.part.until));
-                return Ok(None);
+                return Ok(Step::Finished);
             }
         }
-        Ok(None)
+        Ok(Step::Halted)
     }
 
     fn open_next(&mut self, unpacker: &mut Unpacker) -> Result<bool, Box<Damage>> {

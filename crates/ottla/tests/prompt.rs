@@ -193,3 +193,33 @@ async fn an_open_reader_needs_a_runtime_and_a_single_thread_will_do() {
     assert_eq!(error.kind(), ottla::ErrorKind::Runtime);
     assert_eq!(error.to_string(), "no tokio runtime here: open a reader inside one");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pauses_and_resumes_from_another_thread_lose_and_reorder_nothing() {
+    const RECORDS: i64 = 100_000;
+    let broker = broker(&[("t", 1)]).await;
+    fill(&broker, "t", 0, RECORDS);
+    for pause in [Duration::ZERO, Duration::from_micros(50), Duration::from_millis(1)] {
+        let mut reader = Reader::builder(broker.bootstrap())
+            .topic("t")
+            .max_bytes(100_000)
+            .until(ottla::Until::End)
+            .open()
+            .unwrap();
+        let (control, at) = (reader.control(), TopicPartition::new("t", 0));
+        let storm = std::thread::spawn(move || {
+            let mut pairs = 0;
+            while control.pause(&at).and_then(|()| control.resume(&at)).is_ok() {
+                pairs += 1;
+                std::thread::sleep(pause);
+            }
+            pairs
+        });
+        for offset in 0..RECORDS {
+            assert_eq!(next(&mut reader).await.offset(), offset, "with a pause of {pause:?}");
+        }
+        assert!(support::soon("the end", reader.next()).await.unwrap().is_none());
+        reader.close().await.unwrap();
+        assert!(storm.join().unwrap() > 0);
+    }
+}
