@@ -104,6 +104,14 @@ pub enum Fault {
         /// What was found.
         reason: String,
     },
+    /// A broker and we share no version of something that reading needs.
+    #[error("{address}: {what}")]
+    Unsupported {
+        /// Which broker.
+        address: Address,
+        /// What it does not speak.
+        what: String,
+    },
     /// No broker could be reached for as many rounds as `max_attempts` allows. Reading goes on by itself.
     #[error("no broker could be reached in {rounds} rounds over all known addresses, last {last}")]
     Unreachable {
@@ -127,6 +135,7 @@ impl Fault {
             Self::Topic { .. }
             | Self::TopicMissing { .. }
             | Self::PartitionMissing { .. }
+            | Self::Unsupported { .. }
             | Self::Unreachable { .. } => None,
         }
     }

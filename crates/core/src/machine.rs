@@ -62,6 +62,8 @@ pub struct Machine {
     next_id: u64,
     rounds: u32,
     outage: Option<Fault>,
+    /// That a broker does not speak what we need, until one answers a fetch.
+    unsupported: Option<Fault>,
     /// Partitions with something to hand out, the next one first.
     ready: VecDeque<usize>,
     out: VecDeque<Request>,
@@ -94,6 +96,9 @@ pub(crate) enum Purpose {
     Fetch(Plan),
 }
 
+/// After so many requests in a row that a broker speaks no version of, the reader fails.
+const NOT_SPOKEN_MAX: u32 = 3;
+
 /// The partition is not among those that are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not read by this reader")]
@@ -125,6 +130,7 @@ impl Machine {
             next_id: 1,
             rounds: 0,
             outage: None,
+            unsupported: None,
             ready: VecDeque::new(),
             out: VecDeque::new(),
             hang_ups: VecDeque::new(),
@@ -140,7 +146,7 @@ impl Machine {
     pub fn handle_connected(&mut self, peer: Peer) {
         let Some(node) = self.nodes.get(&peer) else { return };
         let address = node.address.clone();
-        self.answered(peer);
+        // No answer yet: a broker that shakes hands and then says nothing more is as good as away.
         self.tell(Event::Connected { peer, address });
     }
 
@@ -163,6 +169,7 @@ impl Machine {
                 self.take_epochs(now, id, &asked, &response);
             }
             (Purpose::Fetch(plan), Peer::Node(node), Reply::Fetch(reply)) => {
+                self.unsupported = None;
                 self.take_fetch(now, id, node, &plan, reply);
             }
             // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
@@ -194,8 +201,10 @@ impl Machine {
             }
             return;
         }
+        self.not_spoken(pledge.peer, &what);
         self.tell(Event::Misbehaved { peer: pledge.peer, what });
         self.peer_down(now, pledge.peer, pledge.lane);
+        self.hang_up(pledge.peer, pledge.lane); // the next connection asks for its versions anew
         self.unanswered_purpose(id, pledge.peer, pledge.purpose);
     }
 
@@ -293,6 +302,9 @@ impl Machine {
         if let Some(fault) = self.topics.iter().find_map(Topic::fault).cloned() {
             return Take::Fault(fault);
         }
+        if let Some(fault) = self.unsupported.clone() {
+            return Take::Fault(fault);
+        }
         if let Some(outage) = self.outage.take() {
             return Take::Fault(outage);
         }
@@ -351,10 +363,7 @@ impl Machine {
 
     /// Whether [`take`](Self::take) would not wait.
     pub fn poll_ready(&self) -> bool {
-        !self.ready.is_empty()
-            || self.outage.is_some()
-            || self.topics.iter().any(|topic| topic.fault().is_some())
-            || self.all_done()
+        !self.ready.is_empty() || self.outage.is_some() || self.fails() || self.all_done()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and what for.
@@ -449,6 +458,14 @@ impl Machine {
         id
     }
 
+    /// How many questions for offsets wait at a broker.
+    pub(crate) fn asked_offsets(&self, node: i32) -> usize {
+        let at_node = |pledge: &&Pledge| {
+            pledge.peer == Peer::Node(node) && matches!(pledge.purpose, Purpose::Offsets(_))
+        };
+        self.asked.values().filter(at_node).count()
+    }
+
     pub(crate) fn tell(&mut self, event: Event) {
         self.events.push_back(event);
     }
@@ -474,6 +491,17 @@ impl Machine {
     }
 
     // Brokers.
+
+    /// Once may be a slip; who cannot be spoken to fails the reader, until somebody answers a fetch.
+    fn not_spoken(&mut self, peer: Peer, what: &str) {
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        node.not_spoken += 1;
+        if node.not_spoken >= NOT_SPOKEN_MAX && self.unsupported.is_none() {
+            let fault = Fault::Unsupported { address: node.address.clone(), what: what.to_owned() };
+            self.unsupported = Some(fault.clone());
+            self.tell(Event::Fault(fault));
+        }
+    }
 
     fn answered(&mut self, peer: Peer) {
         self.failing.clear();
@@ -573,7 +601,8 @@ impl Machine {
 
     /// The partition's place; `None` if it is wanted but not known yet.
     fn known(&self, at: &TopicPartition) -> Result<Option<usize>, NotRead> {
-        let wanted = self.topics.iter().find(|t| t.name == at.topic && t.wants(at.partition));
+        let is_wanted = |t: &&Topic| t.name == at.topic && t.wants(at.partition) && at.partition >= 0;
+        let wanted = self.topics.iter().find(is_wanted);
         wanted.map(|topic| topic.cursor(at.partition)).ok_or_else(|| NotRead(at.clone()))
     }
 
@@ -629,9 +658,7 @@ impl Machine {
         let cursor = &mut self.cursors[index];
         let old = cursor.turn.clone();
         cursor.begin_turn(phase);
-        if std::mem::take(&mut cursor.in_ready) {
-            self.ready.retain(|&other| other != index);
-        }
+        self.unready(index);
         old
     }
 
@@ -743,18 +770,40 @@ impl Machine {
         self.touch(index);
     }
 
-    /// Space is short: what paused partitions keep is fetched again when they are resumed.
+    /// Space is short: what paused partitions keep is fetched again when they are resumed; what nobody is handed while
+    /// the reader fails, when it does no more.
     pub fn give_up_paused(&mut self) {
-        for cursor in &mut self.cursors {
-            if !cursor.paused || !matches!(cursor.phase, Phase::Reading) {
-                continue;
+        let fails = self.fails();
+        for index in 0..self.cursors.len() {
+            let cursor = &self.cursors[index];
+            if (cursor.paused || fails)
+                && matches!(cursor.phase, Phase::Reading)
+                && let Some(Entry::Part(first)) = cursor.queue.front()
+            {
+                self.give_up(index, first.from);
             }
-            if let Some(Entry::Part(first)) = cursor.queue.front() {
-                cursor.next = first.from;
-                cursor.live = None;
-                cursor.queue.clear();
-                cursor.queued_bytes = 0;
-            }
+        }
+    }
+
+    /// Forgets what is queued of a partition, to be fetched again from `next` on.
+    fn give_up(&mut self, index: usize, next: i64) {
+        self.uncount(index);
+        let cursor = &mut self.cursors[index];
+        cursor.next = next;
+        cursor.live = None;
+        cursor.queue.clear();
+        cursor.queued_bytes = 0;
+        self.unready(index);
+    }
+
+    /// Whether nothing is handed out, because the whole reader fails.
+    fn fails(&self) -> bool {
+        self.unsupported.is_some() || self.topics.iter().any(|topic| topic.fault().is_some())
+    }
+
+    fn unready(&mut self, index: usize) {
+        if std::mem::take(&mut self.cursors[index].in_ready) {
+            self.ready.retain(|&other| other != index);
         }
     }
 

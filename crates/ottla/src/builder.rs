@@ -189,11 +189,26 @@ impl Builder {
             return Err(Error::config(&faults));
         }
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| Error::runtime())?;
+        self.bound_durations();
         self.config.start = self.config.start.resolve(SystemTime::now());
         self.config.seed = fastrand::u64(..);
         let shared = Shared::new(Machine::new(Instant::now(), self.config), self.options);
         let driver = runtime.spawn(driver::run(shared.clone()));
         Ok(Reader::new(shared, driver))
+    }
+
+    /// Whoever says `Duration::MAX` means never.
+    fn bound_durations(&mut self) {
+        for duration in [
+            &mut self.config.request_timeout,
+            &mut self.config.metadata_max_age,
+            &mut self.config.backoff_min,
+            &mut self.config.backoff_max,
+            &mut self.options.connect_timeout,
+            &mut self.options.request_timeout,
+        ] {
+            *duration = (*duration).min(NEVER);
+        }
     }
 
     fn addresses(&self, faults: &mut Vec<String>) -> Vec<Address> {
@@ -274,6 +289,8 @@ impl Builder {
             options.max_batch_bytes < 1 << 10,
             format!("max_batch_bytes {} is less than 1 KiB", options.max_batch_bytes),
         );
+        let id = config.client_id.len();
+        wrong(id > i16::MAX as usize, format!("client_id has {id} bytes, at most 32767 can be sent"));
         wrong(config.max_attempts == Some(0), "max_attempts 0: leave it out to wait for ever".to_owned());
         for (name, value) in [
             ("request_timeout", config.request_timeout),
@@ -289,6 +306,9 @@ impl Builder {
         wrong(min > max, format!("backoff: the shortest pause {min:?} is longer than the longest {max:?}"));
     }
 }
+
+/// So long that nobody sees its end, and yet a time that can be added to another.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What Kafka would refuse about a topic's name.
 fn topic_fault(topic: &str) -> Option<String> {

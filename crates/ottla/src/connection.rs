@@ -14,10 +14,26 @@ use crate::{
 };
 
 /// Serves a connection from its dialling to its end, and tells the machine how it ended.
-pub(crate) async fn run(shared: Arc<Shared>, mut link: Dial) {
-    if let Err(reason) = serve(&shared, &mut link).await {
-        let lost = Lost { address: link.address.clone(), reason };
-        shared.lost(&link, &lost);
+pub(crate) async fn run(shared: Arc<Shared>, link: Dial) {
+    let mut end =
+        End { shared: &shared, link, reason: Some("our own mistake: its task panicked".to_owned()) };
+    end.reason = serve(&shared, &mut end.link).await.err();
+}
+
+/// Tells the machine how a connection ended, however it did: were it not told, it would wait for answers that cannot
+/// come until they are overdue.
+struct End<'a> {
+    shared: &'a Shared,
+    link: Dial,
+    reason: Option<String>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if let Some(reason) = self.reason.take() {
+            let lost = Lost { address: self.link.address.clone(), reason };
+            self.shared.lost(&self.link, &lost);
+        }
     }
 }
 

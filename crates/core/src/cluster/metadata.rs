@@ -154,12 +154,22 @@ impl Machine {
             return self.poor_metadata(now, peer, &format!("answered metadata with {code}"));
         }
         self.take_brokers(response);
-        let mut complete = response.topics.len() >= self.topics.len();
+        let mut complete = self.names_all_topics(peer, response);
         for topic in &response.topics {
             complete &= self.take_topic(topic);
         }
         self.leave_seed(peer);
         self.schedule_metadata(now, peer, complete);
+    }
+
+    fn names_all_topics(&mut self, peer: Peer, response: &MetadataResponse) -> bool {
+        let named = |name: &str| response.topics.iter().any(|topic| topic.name.as_deref() == Some(name));
+        let left_out: Vec<_> =
+            self.topics.iter().map(|topic| topic.name.clone()).filter(|name| !named(name)).collect();
+        for name in &left_out {
+            self.tell(Event::Misbehaved { peer, what: format!("left topic {name} out of its metadata") });
+        }
+        left_out.is_empty()
     }
 
     fn poor_metadata(&mut self, now: Instant, peer: Peer, what: &str) {
@@ -260,8 +270,10 @@ impl Machine {
         let name = topic.name.clone();
         if self.config.missing_topic == MissingTopic::Fail {
             self.fail_topic(index, Fault::TopicMissing { topic: name });
-        } else if topic.presence != Presence::Missing {
-            topic.presence = Presence::Missing;
+            return false;
+        }
+        topic.fault = None; // whatever was refused about it
+        if std::mem::replace(&mut topic.presence, Presence::Missing) != Presence::Missing {
             self.tell(Event::TopicMissing { topic: name });
         }
         false
@@ -287,7 +299,8 @@ impl Machine {
         }
         if recreated {
             self.tell(Event::TopicRecreated { topic: name });
-            self.restart_topic(index);
+            self.topics[index].count = count;
+            self.restart_topic(index, answer);
         } else if grown {
             self.tell(Event::PartitionsAdded { topic: name, count });
         }
@@ -343,7 +356,7 @@ impl Machine {
     }
 
     /// The topic was deleted and created anew: its offsets mean something else now.
-    fn restart_topic(&mut self, index: usize) {
+    fn restart_topic(&mut self, index: usize, answer: &MetadataResponseTopic) {
         let cursors: Vec<usize> = self.topics[index].cursors.values().copied().collect();
         for cursor in cursors {
             let until = self.config.until;
@@ -351,6 +364,12 @@ impl Machine {
                 self.new_turn(cursor, Phase::Resolving(Resolving::new(Aim::Start(Start::Earliest), until)));
             let cursor_state = &mut self.cursors[cursor];
             (cursor_state.leader_epoch, cursor_state.last_epoch, cursor_state.until) = (-1, -1, None);
+            let partition = cursor_state.at.partition;
+            if !answer.partitions.iter().any(|listed| listed.partition_index == partition) {
+                cursor_state.gone = true;
+                self.lead(cursor, None, -1);
+                continue;
+            }
             if self.config.on_out_of_range == OnOutOfRange::Error {
                 let offset = old.position().unwrap_or(0);
                 let at = cursor_state.at.clone();
@@ -369,6 +388,7 @@ impl Machine {
             return true;
         }
         let Some(index) = self.cursor_at(topic, answer.partition_index, start) else { return true };
+        self.cursors[index].gone = false;
         let known = self.nodes.contains_key(&Peer::Node(answer.leader_id));
         let leader = (answer.leader_id >= 0 && known).then_some(answer.leader_id);
         self.lead(index, leader, answer.leader_epoch);

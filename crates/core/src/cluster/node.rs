@@ -73,6 +73,10 @@ pub(crate) struct Node {
     pub(crate) queued_parts: usize,
     /// Grows from broker to broker each time that metadata asked of it was missed or of no use; 0 when it was of use.
     pub(crate) metadata_trouble: u64,
+    /// Answers without records that came at once, in a row.
+    pub(crate) early_answers: u32,
+    /// Requests in a row that it speaks no version of.
+    pub(crate) not_spoken: u32,
     /// Something changed that may allow a request.
     pub(crate) dirty: bool,
     /// The broker asked us to slow down until then.
@@ -102,6 +106,8 @@ impl Node {
             queued_bytes: 0,
             queued_parts: 0,
             metadata_trouble: 0,
+            early_answers: 0,
+            not_spoken: 0,
             dirty: true,
             muted_until: None,
         }
@@ -111,6 +117,7 @@ impl Node {
     pub(crate) fn works(&mut self, lane: Lane) {
         if self.failed.is_none_or(|failed| failed == lane) {
             self.failed = None;
+            self.not_spoken = 0;
             self.backoff.reset();
         }
     }

@@ -63,6 +63,8 @@ pub(crate) struct Cursor {
     pub(crate) in_ready: bool,
     pub(crate) backoff: Backoff,
     pub(crate) retry_at: Option<Instant>,
+    /// The topic was made anew with fewer partitions, and this one is not among them.
+    pub(crate) gone: bool,
     /// That it has no leader was told.
     pub(crate) told_leaderless: bool,
 }
@@ -88,6 +90,7 @@ impl Cursor {
             in_ready: false,
             backoff: Backoff::default(),
             retry_at: None,
+            gone: false,
             told_leaderless: false,
         }
     }
@@ -109,6 +112,7 @@ impl Cursor {
     /// Whether everything up to the end that was asked for has been handed out, or nothing more will be.
     pub(crate) fn is_done(&self) -> bool {
         match self.phase {
+            _ if self.gone => self.queue.is_empty(),
             Phase::Failed => self.queue.is_empty(),
             Phase::Reading => {
                 let reached = |until| self.turn.position().is_some_and(|position| position >= until);

@@ -28,9 +28,18 @@ use crate::{
 /// The questions of one request, by cursor.
 pub(crate) type Questions = Vec<(usize, Question)>;
 
+/// After so many refusals in a row a leader epoch that we were told is doubted.
+const DOUBTED_AFTER: u32 = 6;
+
+/// How many such requests may wait at a broker: who seeks in a loop gets the last one answered soon.
+const OFFSETS_ASKED_MAX: usize = 4;
+
 impl Machine {
     /// Asks `node` for the positions that its partitions wait for.
     pub(crate) fn ask_offsets(&mut self, now: Instant, node: i32) {
+        if self.asked_offsets(node) >= OFFSETS_ASKED_MAX {
+            return; // an answer brings us here again
+        }
         let questions = self.open_questions(node);
         if questions.is_empty() {
             return;
@@ -101,7 +110,8 @@ impl Machine {
         }
         for &(cursor, _) in questions {
             if self.settle(cursor, id) {
-                self.retry_cursor(now, cursor); // the answer left it out
+                self.left_out(cursor);
+                self.retry_cursor(now, cursor);
             }
         }
     }
@@ -192,6 +202,16 @@ impl Machine {
         self.cursors[index].stand(start, until);
     }
 
+    /// A broker that knows no leader epoch as high as ours is behind, and catches up; if it does not, what we were told
+    /// was wrong.
+    fn doubt_epoch(&mut self, now: Instant, index: usize, code: Code) {
+        let cursor = &mut self.cursors[index];
+        if code == Code::UNKNOWN_LEADER_EPOCH && cursor.backoff.failures() >= DOUBTED_AFTER {
+            cursor.leader_epoch = -1;
+            self.want_metadata(now);
+        }
+    }
+
     /// What the table says about a code that concerns one partition.
     pub(crate) fn judge_cursor(&mut self, now: Instant, index: usize, place: Place, code: Code) {
         let at = self.cursors[index].at.clone();
@@ -199,6 +219,7 @@ impl Machine {
             Verdict::Retry => {
                 self.tell(Event::Refused { at, code });
                 self.retry_cursor(now, index);
+                self.doubt_epoch(now, index, code);
             }
             Verdict::Refresh | Verdict::Missing if self.is_gone(index) => self.leave_leader(index),
             Verdict::Refresh | Verdict::Missing => {

@@ -60,6 +60,15 @@ const QUEUED_PARTS_MAX: usize = 64;
 /// The long lane waits no longer than this for the express one: a round trip and its wait.
 const JOIN_MAX: Duration = Duration::from_millis(500);
 
+/// An empty answer to a long fetch that comes sooner is early.
+const EARLY: Duration = Duration::from_millis(5);
+
+/// So many early answers in a row are followed by a pause.
+const EARLY_ANSWERS_MAX: u32 = 3;
+
+/// How long that pause is.
+const EARLY_PAUSE: Duration = Duration::from_millis(20);
+
 /// A reply that took longer, and came full, was held up by distance or backlog: ask for more at a time.
 const SLOW_REPLY: Duration = Duration::from_millis(20);
 
@@ -179,8 +188,14 @@ impl Machine {
                 self.touch(index);
             }
         }
-        self.unanswered(now, id, plan);
+        for &index in &plan.cursors {
+            if self.settle(index, id) {
+                self.left_out(index);
+                self.retry_cursor(now, index);
+            }
+        }
         self.serve_last(node, &served);
+        self.slow_down(now, node, plan, served.is_empty());
         if plan.lane == Lane::Long && served.is_empty() {
             self.join_lanes(now, node);
         }
@@ -239,6 +254,29 @@ impl Machine {
             (true, false) => (node.reply_bytes - node.reply_bytes / 8).max(floor),
             (false, _) => node.reply_bytes,
         };
+    }
+
+    /// An answer without records is due when `max_wait` has passed. One that comes at once, again and again (a broker that
+    /// misbehaves, `min_bytes` 0, `max_wait` 0), would make us ask thousands of times a second.
+    fn slow_down(&mut self, now: Instant, node: i32, plan: &Plan, empty: bool) {
+        let Some(known) = self.nodes.get_mut(&Peer::Node(node)) else { return };
+        let early = now.saturating_duration_since(plan.sent) < EARLY;
+        known.early_answers =
+            if plan.lane == Lane::Long && empty && early { known.early_answers + 1 } else { 0 };
+        if known.early_answers >= EARLY_ANSWERS_MAX {
+            let until = now + EARLY_PAUSE;
+            known.muted_until = Some(known.muted_until.map_or(until, |muted| muted.max(until)));
+            self.timers.add(until, crate::timer::Why::Peer(Peer::Node(node)));
+        }
+    }
+
+    /// Tells that a broker's answer left a partition out.
+    pub(crate) fn left_out(&mut self, index: usize) {
+        let cursor = &self.cursors[index];
+        if let Some(leader) = cursor.leader {
+            let what = format!("left {} out of its answer", cursor.at);
+            self.tell(Event::Misbehaved { peer: Peer::Node(leader), what });
+        }
     }
 
     /// Kafka answers first and closes its ear after (KIP-219): waiting here saves it the trouble.
