@@ -1319,6 +1319,26 @@ fn a_waiting_reader_is_served_though_what_was_ready_is_paused_and_the_caller_kee
 }
 
 #[test]
+fn a_reader_that_fails_with_its_budget_full_recovers() {
+    let mut world = filled(1, 2, 0);
+    world.topic("refused", 1);
+    world.append("refused", 0, large(3));
+    let refused =
+        Mishap::partition_error(ApiKey::Fetch, Code::TOPIC_AUTHORIZATION_FAILED).topic("refused").always();
+    let refused = world.mishap(refused);
+    let mut config = world.config(&["t", "refused"]);
+    (config.budget, config.max_wait) = (500_000, secs(1));
+    let reader = world.open(config);
+    world.until(secs(1), "it fails", |w| !w.faults(reader).is_empty());
+    for partition in 0..2 {
+        (0..10).for_each(|_| world.append("t", partition, large(3)));
+    }
+    world.run(secs(30));
+    world.cluster.clear_fault(refused);
+    world.until(secs(20), "all is read", |w| w.reads(reader).len() == 63);
+}
+
+#[test]
 fn one_batch_larger_than_the_budget_gets_through() {
     let mut world = filled(1, 1, 0);
     world.append("t", 0, Produce { value: 500_000, ..Produce::plain(10) });

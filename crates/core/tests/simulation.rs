@@ -9,11 +9,11 @@ mod support;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders};
-use ottla_core::{Address, Config, OnOutOfRange, Start, TopicPartition};
+use ottla_core::{Address, Config, OnOutOfRange, Start, TopicPartition, Until};
 use ottla_wire::{
     code::Code,
     message::{
@@ -27,7 +27,10 @@ use support::*;
 const SEEDS: u64 = 300;
 
 /// Seeds that once failed, by what was wrong.
-const REGRESSIONS: &[(&str, &[u64])] = &[];
+const REGRESSIONS: &[(&str, &[u64])] = &[
+    ("an answer from before a leader change was taken for the new leader's", &[4332]),
+    ("a reader that failed with its budget full never got the answer that mends it", &[1554]),
+];
 
 #[test]
 fn promises_hold_on_every_schedule() {
@@ -40,7 +43,7 @@ fn promises_hold_on_every_schedule() {
     }
     let (from, count) = (number("OTTLA_FROM").unwrap_or(0), number("OTTLA_SEEDS").unwrap_or(SEEDS));
     let kept = REGRESSIONS.iter().flat_map(|(_, seeds)| *seeds).copied();
-    run_all(kept.chain(from..from + count).collect());
+    run_all(&kept.chain(from..from + count).collect::<Vec<_>>());
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -50,7 +53,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Runs the seeds on all cores, and stops at the first that fails.
-fn run_all(seeds: Vec<u64>) {
+fn run_all(seeds: &[u64]) {
     let next = AtomicU64::new(0);
     let failed = AtomicU64::new(u64::MAX);
     let total = Report::default();
@@ -88,6 +91,8 @@ struct Report {
     events: AtomicU64,
     faults: AtomicU64,
     steps: AtomicU64,
+    /// The most requests that brought nothing in a second, of one schedule.
+    busiest: AtomicU64,
 }
 
 impl Report {
@@ -102,6 +107,7 @@ impl Report {
         pairs.iter().for_each(|(sum, part)| {
             sum.fetch_add(part.load(Ordering::Relaxed), Ordering::Relaxed);
         });
+        self.busiest.fetch_max(other.busiest.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     fn check(&self, seeds: u64) {
@@ -128,8 +134,9 @@ fn simulate(seed: u64) -> Report {
 struct Chaos {
     world: World,
     rng: fastrand::Rng,
-    reader: usize,
     topics: Vec<String>,
+    /// Whether the readers are to stop at the end.
+    ends: bool,
     /// How many kinds of trouble this schedule has; few at a time find more than all at once.
     kinds: Vec<Kind>,
     down: Vec<i32>,
@@ -202,18 +209,26 @@ impl Chaos {
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
         let topics: Vec<String> = (0..rng.u32(1..=2)).map(|nth| format!("t{nth}")).collect();
-        for topic in &topics {
-            world.topic(topic, rng.i32(1..=4));
+        for (nth, topic) in topics.iter().enumerate() {
+            if nth == 0 || rng.bool() {
+                world.topic(topic, rng.i32(1..=4)); // else it comes later
+            }
         }
+        let ends = rng.u32(0..5) == 0;
         let mut kinds = KINDS.to_vec();
+        // An end that was found and then cut off is not reached any more.
+        kinds.retain(|kind| !ends || !matches!(kind, Kind::Truncate | Kind::Recreate));
         rng.shuffle(&mut kinds);
         kinds.truncate(rng.usize(1..=8));
-        let config = config(&world, &topics, &mut rng);
+        let configs: Vec<_> =
+            (0..1 + rng.usize(0..4) / 3).map(|_| config(&world, &topics, ends, &mut rng)).collect();
         let pace = ms(rng.u64(1..=400));
-        let mut chaos = Self { world, rng, reader: 0, topics, kinds, down: vec![], dark: vec![], pace, age };
+        let mut chaos = Self { world, rng, topics, ends, kinds, down: vec![], dark: vec![], pace, age };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
-        chaos.reader = chaos.world.open(config);
-        chaos.world.clients[0].reader.by_batch = chaos.rng.bool();
+        for config in configs {
+            let client = chaos.world.open(config);
+            chaos.world.clients[client].reader.by_batch = chaos.rng.bool();
+        }
         chaos
     }
 
@@ -263,7 +278,7 @@ impl Chaos {
             Kind::Keep => self.keep(),
             Kind::Move => self.move_node(),
         }
-        self.revive();
+        self.revive(4);
     }
 
     fn node(&mut self) -> i32 {
@@ -301,7 +316,7 @@ impl Chaos {
     // The network.
 
     fn cut(&mut self) {
-        let wires: Vec<_> = self.world.clients[0].links.values().copied().collect();
+        let wires: Vec<_> = self.world.clients.iter().flat_map(|c| c.links.values().copied()).collect();
         if !wires.is_empty() {
             let wire = wires[self.rng.usize(0..wires.len())];
             self.world.cut(wire);
@@ -530,16 +545,18 @@ impl Chaos {
 
     // The caller.
 
-    fn known(&mut self) -> Option<TopicPartition> {
-        let known: Vec<_> = self.world.clients[0].machine.partitions().cloned().collect();
-        self.rng.choice(known)
+    fn client(&mut self) -> usize {
+        self.rng.usize(0..self.world.clients.len())
+    }
+
+    fn known(&mut self, client: usize) -> Option<TopicPartition> {
+        let known: Vec<_> = self.world.clients[client].machine.partitions().cloned().collect();
+        self.rng.choice(known).filter(|at| at.partition < self.world.truth.partitions(&at.topic))
     }
 
     fn seek(&mut self) {
-        let Some(at) = self.known() else { return };
-        if at.partition >= self.world.truth.partitions(&at.topic) {
-            return;
-        }
+        let client = self.client();
+        let Some(at) = self.known(client) else { return };
         let (start, end) =
             (self.world.truth.start(&at.topic, at.partition), self.world.truth.end(&at.topic, at.partition));
         let to = match self.rng.u32(0..8) {
@@ -547,18 +564,20 @@ impl Chaos {
             1 => Start::Latest,
             2 => Start::Last(self.rng.u64(0..20)),
             3 => Start::Offset(end + self.rng.i64(0..30)),
+            4 => Start::At(UNIX_EPOCH + ms(1_000_000 + self.rng.u64(0..200))),
             _ => Start::Offset(self.rng.i64(start..=end)),
         };
-        self.world.seek(0, &at, to);
+        self.world.seek(client, &at, to);
     }
 
     fn pause_or_resume(&mut self) {
-        let paused = self.world.clients[0].watch.paused_partitions();
+        let client = self.client();
+        let paused = self.world.clients[client].watch.paused_partitions();
         match self.rng.choice(paused) {
-            Some(at) if self.rng.bool() => self.world.resume(0, &at),
+            Some(at) if self.rng.bool() => self.world.resume(client, &at),
             _ => {
-                if let Some(at) = self.known() {
-                    self.world.pause(0, &at);
+                if let Some(at) = self.known(client) {
+                    self.world.pause(client, &at);
                 }
             }
         }
@@ -570,32 +589,36 @@ impl Chaos {
             1 => Habit::Slow(self.rng.usize(1..20), ms(self.rng.u64(0..100))),
             _ => Habit::Fast,
         };
-        self.world.set_habit(0, habit);
+        let client = self.client();
+        self.world.set_habit(client, habit);
     }
 
     fn keep(&mut self) {
         let bytes = if self.rng.bool() { 0 } else { self.rng.usize(0..1_000_000) };
-        self.world.set_keep(0, bytes);
+        let client = self.client();
+        self.world.set_keep(client, bytes);
     }
 
     /// What failed is read again by a caller who seeks to where it stands, or to the nearest offset that there is.
-    fn revive(&mut self) {
-        for at in self.world.clients[0].watch.failed_partitions() {
-            if self.rng.u32(0..4) == 0 {
-                self.revive_one(&at);
+    fn revive(&mut self, one_in: u32) {
+        for client in 0..self.world.clients.len() {
+            for at in self.world.clients[client].watch.failed_partitions() {
+                if self.rng.u32(0..one_in) == 0 {
+                    self.revive_one(client, &at);
+                }
             }
         }
     }
 
-    fn revive_one(&mut self, at: &TopicPartition) {
+    fn revive_one(&mut self, client: usize, at: &TopicPartition) {
         if at.partition >= self.world.truth.partitions(&at.topic) {
             return; // of a topic that was made anew with fewer
         }
         let (start, end) =
             (self.world.truth.start(&at.topic, at.partition), self.world.truth.end(&at.topic, at.partition));
-        let position = self.world.clients[0].machine.position(at).expect("it is read");
+        let position = self.world.clients[client].machine.position(at).expect("it is read");
         let to = position.map_or(Start::Earliest, |position| Start::Offset(position.clamp(start, end)));
-        self.world.seek(0, at, to);
+        self.world.seek(client, at, to);
     }
 
     // The end.
@@ -620,40 +643,42 @@ impl Chaos {
                 }
             }
         }
-        world.set_keep(0, 0);
-        world.set_habit(0, Habit::Fast);
-        for at in world.clients[0].watch.paused_partitions() {
-            world.resume(0, &at);
+        for client in 0..world.clients.len() {
+            world.set_keep(client, 0);
+            world.set_habit(client, Habit::Fast);
+            for at in world.clients[client].watch.paused_partitions() {
+                world.resume(client, &at);
+            }
         }
         // What a fault did to a fetch that is parked shows when it is answered, or is given up.
-        let config = world.clients[0].machine.config();
         let hangs = self.kinds.contains(&Kind::Garbage) || self.kinds.contains(&Kind::Silence);
-        let give_up = if hangs { config.request_timeout } else { Duration::ZERO };
-        world.run(config.max_wait + give_up + secs(1));
+        let give_up = |config: &Config| if hangs { config.request_timeout } else { Duration::ZERO };
+        let configs = world.clients.iter().map(|client| client.machine.config());
+        let longest = configs.map(|config| config.max_wait + give_up(config)).max();
+        world.run(longest.unwrap_or_default() + secs(1));
     }
 
     /// Everything comes within the time that the longest wait needs, and then what is new comes at once.
     fn check_the_end(&mut self) {
         self.fill_all(1); // else a topic made anew and empty looks as if it were known
-        let config = self.world.clients[0].machine.config();
-        let limit = config.request_timeout + config.max_wait + config.metadata_max_age + secs(30);
         let mut waited = Duration::ZERO;
-        while waited < limit && self.behind().is_some() {
+        while waited < secs(140) && self.behind().is_some() {
             self.world.run(secs(1));
             waited += secs(1);
-            for at in self.world.clients[0].watch.failed_partitions() {
-                self.revive_one(&at);
-            }
+            self.revive(1);
         }
         assert_eq!(self.behind(), None, "long after the last fault");
         self.fill_all(2);
         self.world.run(secs(2));
         assert_eq!(self.behind(), None, "what is written is read at once");
-        for topic in &self.topics {
-            self.world.clients[0].watch.check_complete(&self.world.truth, topic);
+        if self.ends {
+            return; // partitions that were added since then wait for who asks again
         }
-        let held = self.world.clients[0].machine.ledger().total();
-        assert_eq!(held, 0, "all was handed out and nothing is kept");
+        for client in &self.world.clients {
+            self.topics.iter().for_each(|topic| client.watch.check_complete(&self.world.truth, topic));
+            let held = client.machine.ledger().total();
+            assert_eq!(held, 0, "all was handed out and nothing is kept");
+        }
     }
 
     fn fill_all(&mut self, records: u32) {
@@ -665,19 +690,25 @@ impl Chaos {
     }
 
     fn behind(&self) -> Option<String> {
-        let client = &self.world.clients[0];
-        self.topics.iter().find_map(|topic| client.watch.behind(&client.machine, &self.world.truth, topic))
+        self.world.clients.iter().find_map(|client| match self.ends {
+            true => (!client.reader.ended).then(|| "the reader has not come to its end".to_owned()),
+            false => {
+                self.topics.iter().find_map(|t| client.watch.behind(&client.machine, &self.world.truth, t))
+            }
+        })
     }
 
     fn report(&self) -> Report {
-        let client = &self.world.clients[0];
-        Report {
-            records: AtomicU64::new(client.reader.reads.len() as u64),
-            requests: AtomicU64::new(client.sent.len() as u64),
-            events: AtomicU64::new(client.events.len() as u64),
-            faults: AtomicU64::new(client.reader.faults.len() as u64),
-            steps: AtomicU64::new(self.world.steps),
+        let report = Report::default();
+        for client in &self.world.clients {
+            report.records.fetch_add(client.reader.reads.len() as u64, Ordering::Relaxed);
+            report.requests.fetch_add(client.sent.len() as u64, Ordering::Relaxed);
+            report.events.fetch_add(client.events.len() as u64, Ordering::Relaxed);
+            report.faults.fetch_add(client.reader.faults.len() as u64, Ordering::Relaxed);
+            report.busiest.fetch_max(client.watch.busiest as u64, Ordering::Relaxed);
         }
+        report.steps.fetch_add(self.world.steps, Ordering::Relaxed);
+        report
     }
 }
 
@@ -705,7 +736,7 @@ fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, Age) {
     }
 }
 
-fn config(world: &World, topics: &[String], rng: &mut fastrand::Rng) -> Config {
+fn config(world: &World, topics: &[String], ends: bool, rng: &mut fastrand::Rng) -> Config {
     let names: Vec<&str> = topics.iter().map(String::as_str).collect();
     let mut config = world.config(&names);
     if rng.bool() {
@@ -713,9 +744,11 @@ fn config(world: &World, topics: &[String], rng: &mut fastrand::Rng) -> Config {
         config.bootstrap.push(Address { host: host.to_owned(), port: 9092 });
     }
     config.seed = rng.u64(..);
-    config.start = match rng.u32(0..6) {
+    config.until = ends.then_some(Until::End);
+    config.start = match rng.u32(0..7) {
         0 => Start::Latest,
         1 => Start::Last(5),
+        3 => Start::At(UNIX_EPOCH + ms(1_000_000 + rng.u64(0..100))),
         2 => Start::Offset(rng.i64(0..20)),
         _ => Start::Earliest,
     };
