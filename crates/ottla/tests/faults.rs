@@ -427,15 +427,118 @@ async fn an_absent_api_is_an_absent_feature_and_an_absent_version_is_named() {
         (fetch.min_version, fetch.max_version) = (0, 3);
     });
     broker.with(|c| c.fault(ancient.always()));
-    let reader = Reader::builder(broker.bootstrap()).topic("t").open().unwrap();
-    let mut events = reader.events();
-    soon("the event", async {
+    let builder = Reader::builder(broker.bootstrap()).topic("t");
+    let mut reader = builder.backoff(Duration::from_millis(1)..=Duration::from_millis(5)).open().unwrap();
+    let error = soon("the error", reader.next()).await.unwrap_err();
+    assert!(error.to_string().contains("the broker speaks Fetch in versions 0 to 3, we in 4 to"), "{error}");
+    broker.with(|c| c.clear_faults());
+    let message = soon("it is updated", async {
         loop {
-            if let Event::Misbehaved { what, .. } = events.next().await.unwrap() {
-                assert!(what.contains("the broker speaks Fetch in versions 0 to 3, we in 4 to"), "{what}");
-                return;
+            match reader.next().await {
+                Ok(message) => return message.unwrap(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         }
-    })
-    .await;
+    });
+    assert_eq!(message.await.offset(), 0);
+}
+
+#[tokio::test]
+async fn a_topic_made_anew_with_fewer_partitions_ends_with_those() {
+    let broker = broker(&[("t", 4)]).await;
+    (0..4).for_each(|partition| fill(&broker, "t", partition, 10));
+    let builder = Reader::builder(broker.bootstrap()).topic("t").until(Until::End);
+    let mut reader = builder.metadata_max_age(Duration::from_millis(30)).open().unwrap();
+    assert_eq!(next(&mut reader).await.offset(), 0);
+    broker.with(|c| {
+        c.delete_topic("t").unwrap();
+        c.create_topic("t", 2).unwrap();
+    });
+    let mut events = reader.events();
+    soon("the news", async { while !matches!(events.next().await, Some(Event::TopicRecreated { .. })) {} })
+        .await;
+    let asked = broker.with(|c| c.requests(ApiKey::ListOffsets));
+    while soon("the end", reader.next()).await.unwrap().is_some() {}
+    let more = broker.with(|c| c.requests(ApiKey::ListOffsets)) - asked;
+    assert!(more < 20, "{more} more questions for partitions that are gone");
+}
+
+#[tokio::test]
+async fn a_broker_that_only_shakes_hands_is_as_good_as_away() {
+    let broker = broker(&[("t", 1)]).await;
+    broker.with(|c| c.fault(Fault::close(ApiKey::Metadata).always()));
+    let builder = Reader::builder(broker.bootstrap()).topic("t").max_attempts(3);
+    let mut reader = builder.backoff(Duration::from_millis(1)..=Duration::from_millis(5)).open().unwrap();
+    let error = soon("the outage", reader.next()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+}
+
+#[tokio::test]
+async fn answers_that_come_too_early_do_not_make_a_hot_loop() {
+    let broker = broker(&[("t", 1)]).await;
+    for builder in [
+        Reader::builder(broker.bootstrap()).topic("t").min_bytes(0),
+        Reader::builder(broker.bootstrap()).topic("t").max_wait(Duration::ZERO),
+    ] {
+        let mut reader = builder.start(Start::Latest).open().unwrap();
+        support::nothing(&mut reader, Duration::from_millis(100)).await;
+        let before = broker.with(|c| c.requests(ApiKey::Fetch));
+        support::nothing(&mut reader, Duration::from_millis(500)).await;
+        let asked = broker.with(|c| c.requests(ApiKey::Fetch)) - before;
+        assert!(asked < 100, "{asked} fetches in half a second of nothing");
+        let end = broker.with(|c| c.high_watermark("t", 0)).unwrap();
+        fill(&broker, "t", 0, 1);
+        assert_eq!(next(&mut reader).await.offset(), end);
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_seeks_asks_a_few_questions_only() {
+    let broker = broker(&[("t", 1)]).await;
+    fill(&broker, "t", 0, 10);
+    let mut reader = Reader::builder(broker.bootstrap()).topic("t").open().unwrap();
+    assert_eq!(next(&mut reader).await.offset(), 0);
+    let (control, at) = (reader.control(), TopicPartition::new("t", 0));
+    for _ in 0..10_000 {
+        control.seek(&at, Start::Earliest).unwrap();
+    }
+    assert_eq!(next(&mut reader).await.offset(), 0);
+    let asked = broker.with(|c| c.requests(ApiKey::ListOffsets));
+    assert!(asked < 50, "{asked} questions");
+    assert!(control.seek(&TopicPartition::new("t", -5), Start::Earliest).is_err());
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_outlive_its_topic() {
+    let broker = broker(&[("t", 1)]).await;
+    let refusal = Fault::partition_error(ApiKey::Metadata, Code::TOPIC_AUTHORIZATION_FAILED).always();
+    let refusal = broker.with(|c| c.fault(refusal));
+    let builder = Reader::builder(broker.bootstrap()).topic("t");
+    let mut reader = builder.backoff(Duration::from_millis(1)..=Duration::from_millis(20)).open().unwrap();
+    assert!(soon("the refusal", reader.next()).await.is_err());
+    broker.with(|c| {
+        c.clear_fault(refusal);
+        c.delete_topic("t").unwrap();
+    });
+    let mut events = reader.events();
+    soon("the news", async { while !matches!(events.next().await, Some(Event::TopicMissing { .. })) {} })
+        .await;
+    support::nothing(&mut reader, Duration::from_millis(50)).await;
+}
+
+#[tokio::test]
+async fn never_is_a_duration() {
+    let broker = broker(&[("t", 1)]).await;
+    fill(&broker, "t", 0, 1);
+    let mut reader = Reader::builder(broker.bootstrap())
+        .topic("t")
+        .request_timeout(Duration::MAX)
+        .connect_timeout(Duration::MAX)
+        .metadata_max_age(Duration::MAX)
+        .backoff(Duration::MAX..=Duration::MAX)
+        .open()
+        .unwrap();
+    assert_eq!(next(&mut reader).await.offset(), 0);
+    let error = Reader::builder("x").topic("t").client_id("x".repeat(40_000)).open().unwrap_err();
+    assert!(error.to_string().contains("client_id has 40000 bytes"), "{error}");
 }
