@@ -147,6 +147,29 @@ fn after_a_resume_the_lanes_become_one_again() {
 }
 
 #[test]
+fn a_backlog_in_one_partition_delays_no_other() {
+    let mut world = filled(1, 3, 0);
+    (0..200).for_each(|_| world.append("t", 0, large(2)));
+    let reader = reading(&mut world, |_| {});
+    world.until(ms(20), "it begins", |w| !w.reads(reader).is_empty());
+    while world.offsets(reader, "t", 0).len() < 400 {
+        world.fill("t", 1, 1);
+        delivers(&mut world, reader, 1, ms(10));
+    }
+    assert!(world.offsets(reader, "t", 1).len() > 5, "the backlog was there all the time");
+}
+
+#[test]
+fn batches_larger_than_a_partitions_limit_are_all_read() {
+    let mut world = filled(1, 4, 0);
+    for partition in 0..4 {
+        (0..10).for_each(|_| world.append("t", partition, Produce { value: 20_000, ..Produce::plain(3) }));
+    }
+    let reader = reading(&mut world, |config| config.max_partition_bytes = Some(1000));
+    world.until(ms(200), "all is read", |w| w.reads(reader).len() == 120);
+}
+
+#[test]
 fn an_express_lane_that_hangs_delays_the_other_partitions_once_at_most() {
     let mut world = filled(1, 2, 10);
     let reader = reading(&mut world, |config| config.max_wait = ms(200));
@@ -368,6 +391,39 @@ fn an_outage_is_one_error_and_reading_goes_on() {
 }
 
 #[test]
+fn brokers_that_are_replaced_by_older_and_newer_ones_are_read_on() {
+    let mut world = filled(2, 2, 10);
+    let reader = reading(&mut world, |config| config.max_wait = secs(1));
+    for (fetch, metadata) in [(18, 13), (11, 8), (4, 1), (12, 9), (17, 12), (4, 4), (18, 13)] {
+        world.run(secs(1));
+        world.cluster.set_versions(ApiKey::Fetch, Some((4, fetch)));
+        world.cluster.set_versions(ApiKey::Metadata, Some((0, metadata)));
+        for node in 1..=2 {
+            world.stop(node, Leaders::Lose);
+            world.start(node);
+        }
+        (0..2).for_each(|partition| world.fill("t", partition, 10));
+        let before = world.reads(reader).len();
+        world.until(secs(7), "all is read", |w| w.reads(reader).len() == before + 20);
+    }
+    (0..2).for_each(|partition| assert_eq!(world.offsets(reader, "t", partition), offsets(0, 80)));
+}
+
+#[test]
+fn a_reply_that_trickles_in_is_not_given_up() {
+    let mut world = filled(1, 1, 0);
+    world.append("t", 0, Produce { value: 60_000, ..Produce::plain(1) });
+    world.net.trickle = Some((1000, ms(500)));
+    let reader = reading(&mut world, |config| {
+        config.request_timeout = secs(3);
+        config.max_wait = secs(1);
+    });
+    world.until(secs(60), "it is read", |w| w.reads(reader).len() == 1);
+    let retrying = world.events(reader).filter(|e| matches!(e, Event::Retrying { .. })).count();
+    assert_eq!(retrying, 0);
+}
+
+#[test]
 fn one_dead_broker_among_others_is_no_outage() {
     let mut world = filled(3, 3, 3);
     let reader = reading(&mut world, |config| config.max_attempts = Some(1));
@@ -403,6 +459,22 @@ fn connections_cut_at_any_moment_lose_and_repeat_nothing() {
     }
     world.until(secs(10), "all is read", |w| w.reads(reader).len() == 4 * 50 + 600);
     (0..4).for_each(|partition| assert_eq!(world.offsets(reader, "t", partition), offsets(0, 200)));
+}
+
+#[test]
+fn two_readers_of_one_cluster_do_not_disturb_each_other() {
+    let mut world = filled(2, 4, 10);
+    let (fast, slow) =
+        (reading(&mut world, |_| {}), reading(&mut world, |config| config.start = Start::Latest));
+    world.set_habit(slow, Habit::Stopped);
+    settle(&mut world);
+    world.seek(fast, &tp("t", 0), Start::Earliest);
+    world.until(ms(100), "it is read again", |w| w.reads(fast).len() == 50);
+    (0..4).for_each(|partition| world.fill("t", partition, 1));
+    world.until(ms(10), "one has all", |w| w.reads(fast).len() == 54);
+    assert_eq!(world.reads(slow).len(), 0);
+    world.set_habit(slow, Habit::Fast);
+    world.until(ms(10), "the other, too", |w| w.reads(slow).len() == 4);
 }
 
 // What is not there.
@@ -843,6 +915,42 @@ fn a_leader_unknown_to_an_old_picture_is_found_again() {
     world.until(secs(5), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 20));
 }
 
+#[test]
+fn a_leader_that_is_no_broker_is_waited_for() {
+    let mut world = filled(2, 2, 10);
+    let stranger = world.mishap(
+        Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
+            response.topics[0].partitions[0].leader_id = 99;
+        })
+        .always(),
+    );
+    let reader = reading(&mut world, |_| {});
+    world.until(ms(100), "the other is read", |w| w.reads(reader).len() == 10);
+    world.run(secs(20));
+    let busy = requests_during(&mut world, reader, secs(60));
+    assert!(busy <= 40, "{busy} requests in a minute");
+    world.cluster.clear_fault(stranger);
+    world.until(secs(7), "it is read", |w| w.reads(reader).len() == 20);
+}
+
+#[test]
+fn a_high_watermark_that_goes_back_moves_nothing() {
+    let mut world = filled(1, 1, 10);
+    let reader = reading(&mut world, |config| config.max_wait = ms(100));
+    settle(&mut world);
+    world.mishap(rewriting_fetches(|response| {
+        for data in response.responses.iter_mut().flat_map(|t| &mut t.partitions) {
+            data.high_watermark = 3;
+        }
+    }));
+    for round in 1..10 {
+        world.run(ms(300));
+        assert_eq!(world.clients[reader].machine.lag(&tp("t", 0)), Ok(Some(0)));
+        world.fill("t", 0, 1);
+        world.until(ms(10), "it is read", |w| w.offsets(reader, "t", 0) == offsets(0, 10 + round));
+    }
+}
+
 // Odd logs.
 
 #[test]
@@ -1118,6 +1226,18 @@ fn metadata_that_makes_no_sense_is_asked_of_another_broker() {
             world.until(secs(3), "all is read", |w| w.reads(reader).len() == 20);
         }
     }
+}
+
+#[test]
+fn a_bootstrap_connection_is_closed_once_it_has_answered_well_or_not() {
+    let mut world = filled(2, 1, 10);
+    world.mishap(Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
+        response.brokers.clear()
+    }));
+    let reader = reading(&mut world, |_| {});
+    world.until(secs(1), "all is read", |w| w.reads(reader).len() == 10);
+    let links: Vec<_> = world.clients[reader].links.keys().collect();
+    assert_eq!(links, [&(Peer::Node(1), Lane::Control), &(Peer::Node(1), Lane::Long)]);
 }
 
 #[test]

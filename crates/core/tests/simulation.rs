@@ -674,6 +674,10 @@ impl Chaos {
         if self.ends {
             return; // partitions that were added since then wait for who asks again
         }
+        for node in self.world.cluster.nodes() {
+            let (open, most) = (self.world.cluster.open_connections(node.id), 3 * self.world.clients.len());
+            assert!(open <= most, "{open} connections to node {}, {most} are enough", node.id);
+        }
         for client in &self.world.clients {
             self.topics.iter().for_each(|topic| client.watch.check_complete(&self.world.truth, topic));
             let held = client.machine.ledger().total();

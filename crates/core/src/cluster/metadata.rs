@@ -174,6 +174,7 @@ impl Machine {
 
     fn poor_metadata(&mut self, now: Instant, peer: Peer, what: &str) {
         self.tell(Event::Misbehaved { peer, what: what.to_owned() });
+        self.leave_seed(peer);
         self.schedule_metadata(now, peer, false);
     }
 
@@ -198,7 +199,7 @@ impl Machine {
         self.metadata_due = Some(now + pause);
     }
 
-    /// A bootstrap connection has done its work once brokers are known.
+    /// A bootstrap connection has done its work once it has answered, well or not.
     fn leave_seed(&mut self, peer: Peer) {
         if matches!(peer, Peer::Seed(_)) {
             self.hang_up(peer, Lane::Control);

@@ -42,6 +42,8 @@ pub struct Wire {
     pub stream: Vec<u8>,
     /// It is not read, for want of room.
     pub gated: bool,
+    /// When the machine was told last that something is coming.
+    pub reported: Instant,
     up: Instant,
     down: Instant,
 }
@@ -95,6 +97,8 @@ pub struct Net {
     pub latency: Latency,
     /// For single nodes.
     pub latency_of: BTreeMap<i32, Latency>,
+    /// What nodes send comes in pieces of so many bytes, each so long after the one before.
+    pub trickle: Option<(usize, Duration)>,
     /// Nodes from and to which nothing comes through.
     dark: BTreeSet<i32>,
     held: VecDeque<Happening>,
@@ -110,6 +114,7 @@ impl Net {
             next_happening: 1,
             latency,
             latency_of: BTreeMap::new(),
+            trickle: None,
             dark: BTreeSet::new(),
             held: VecDeque::new(),
         }
@@ -138,6 +143,7 @@ impl Net {
             next_correlation: 1,
             stream: Vec::new(),
             gated: false,
+            reported: now,
             up: now,
             down: now,
         };
@@ -164,6 +170,20 @@ impl Net {
         let when = (now + self.delay(wire.node, rng)).max(wire.down);
         self.wires.get_mut(&id).expect("looked up above").down = when;
         self.at(when, what);
+    }
+
+    /// Sends bytes towards the client.
+    pub fn down_bytes(&mut self, now: Instant, rng: &mut fastrand::Rng, id: WireId, bytes: &Bytes) {
+        let Some((piece, pause)) = self.trickle else {
+            return self.down(now, rng, id, Happening::Down(id, bytes.clone()));
+        };
+        for start in (0..bytes.len()).step_by(piece) {
+            let end = bytes.len().min(start + piece);
+            self.down(now, rng, id, Happening::Down(id, bytes.slice(start..end)));
+            if let Some(wire) = self.wires.get_mut(&id) {
+                wire.down += pause;
+            }
+        }
     }
 
     fn delay(&self, node: Option<i32>, rng: &mut fastrand::Rng) -> Duration {

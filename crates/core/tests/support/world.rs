@@ -572,7 +572,7 @@ impl World {
             let Some(&id) = self.net.by_connection.get(connection) else { continue };
             match output {
                 Output::Send { bytes, .. } => {
-                    self.net.down(self.now, &mut self.rng, id, Happening::Down(id, bytes));
+                    self.net.down_bytes(self.now, &mut self.rng, id, &bytes);
                 }
                 Output::Close { connection } => self.closed(id, connection),
             }
@@ -615,7 +615,10 @@ impl World {
                 Err(error) => return self.lose(id, &error.to_string()),
             };
             let whole = wire.stream.len() >= 4 + bytes;
-            if !whole || (bytes > SMALL_FRAME && !self.gate_is_open(id, bytes)) {
+            if !whole {
+                return self.report(id);
+            }
+            if bytes > SMALL_FRAME && !self.gate_is_open(id, bytes) {
                 return;
             }
             let Some(wire) = self.net.wires.get_mut(&id) else { return };
@@ -626,6 +629,18 @@ impl World {
             let frame = std::mem::replace(&mut wire.stream, rest).split_off(4);
             self.frame(id, frame);
         }
+    }
+
+    /// As `ottla`'s `Body::fill`: a frame that takes long is reported to be still coming.
+    fn report(&mut self, id: WireId) {
+        let Some(wire) = self.net.wires.get_mut(&id) else { return };
+        if self.now - wire.reported < GATE_REPORT {
+            return;
+        }
+        wire.reported = self.now;
+        let (client, peer, lane) = (wire.client, wire.peer, wire.lane);
+        self.clients[client].machine.handle_progress(self.now, peer, lane);
+        self.carry_out(client);
     }
 
     /// As `ottla`'s `Gate`: a large frame waits for room, unless the reader starves.
