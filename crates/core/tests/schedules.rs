@@ -1232,7 +1232,7 @@ fn metadata_that_makes_no_sense_is_asked_of_another_broker() {
 fn a_bootstrap_connection_is_closed_once_it_has_answered_well_or_not() {
     let mut world = filled(2, 1, 10);
     world.mishap(Mishap::rewrite::<MetadataRequest>(|response: &mut MetadataResponse, _| {
-        response.brokers.clear()
+        response.brokers.clear();
     }));
     let reader = reading(&mut world, |_| {});
     world.until(secs(1), "all is read", |w| w.reads(reader).len() == 10);

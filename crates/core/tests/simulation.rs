@@ -228,6 +228,9 @@ impl Chaos {
         for config in configs {
             let client = chaos.world.open(config);
             chaos.world.clients[client].reader.by_batch = chaos.rng.bool();
+            if chaos.rng.u32(0..3) == 0 {
+                chaos.habit();
+            }
         }
         chaos
     }
@@ -680,6 +683,11 @@ impl Chaos {
         }
         for client in &self.world.clients {
             self.topics.iter().for_each(|topic| client.watch.check_complete(&self.world.truth, topic));
+            for at in
+                client.machine.partitions().filter(|at| at.partition < self.world.truth.partitions(&at.topic))
+            {
+                assert_eq!(client.machine.lag(at), Ok(Some(0)), "{at}");
+            }
             let held = client.machine.ledger().total();
             assert_eq!(held, 0, "all was handed out and nothing is kept");
         }

@@ -310,9 +310,11 @@ impl Seen {
         self.sought.take().unwrap_or(part.from)
     }
 
-    /// A position was moved back that may be the one the user sought. (Forward, a step is handed out.)
+    /// A position was moved. (Forward, a step is handed out.)
     fn moved(&mut self, from: i64, to: i64) {
-        self.sought = self.sought.map(|sought| if sought == from { to.min(from) } else { sought });
+        if to < from {
+            self.sought = self.sought.map(|sought| sought.min(to));
+        }
     }
 
     fn recreated(&mut self) {

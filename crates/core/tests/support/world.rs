@@ -776,8 +776,16 @@ impl World {
                     return true;
                 }
                 Step::Polled(Polled::Records(records)) => {
+                    let by_batch = it.reader.by_batch;
                     for read in records {
                         it.watch.read(&read, &self.truth);
+                        let position = it.machine.position(&read.at).ok().flatten();
+                        assert!(
+                            by_batch || position == Some(read.offset + 1),
+                            "{}: handed out offset {} and stands at {position:?}",
+                            read.at,
+                            read.offset
+                        );
                         it.reader.keep(read.value.clone());
                         it.reader.reads.push(Read { value: Bytes::new(), key: None, ..read });
                     }
