@@ -62,8 +62,8 @@ pub struct Machine {
     next_id: u64,
     rounds: u32,
     outage: Option<Fault>,
-    /// That a broker does not speak what we need, until one answers a fetch.
-    unsupported: Option<Fault>,
+    /// That a broker does not speak what we need, until it does.
+    unsupported: Option<Unsupported>,
     /// Partitions with something to hand out, the next one first.
     ready: VecDeque<usize>,
     out: VecDeque<Request>,
@@ -85,6 +85,15 @@ struct Pledge {
     lane: Lane,
     deadline: Instant,
     purpose: Purpose,
+}
+
+/// A broker that does not speak what we need.
+#[derive(Debug)]
+struct Unsupported {
+    peer: Peer,
+    /// Metadata is what it does not speak; any other broker's will do.
+    metadata: bool,
+    fault: Fault,
 }
 
 /// What an answer is for.
@@ -155,9 +164,7 @@ impl Machine {
         let Some(pledge) = self.asked.remove(&id) else { return };
         self.timers.remove(pledge.deadline, Why::Reply(id));
         self.answered(pledge.peer);
-        if let Some(node) = self.nodes.get_mut(&pledge.peer) {
-            node.works(pledge.lane);
-        }
+        self.is_spoken(&pledge);
         match (pledge.purpose, pledge.peer, reply) {
             (Purpose::Metadata, peer, Reply::Metadata(response)) => {
                 self.take_metadata(now, id, peer, &response);
@@ -169,7 +176,6 @@ impl Machine {
                 self.take_epochs(now, id, &asked, &response);
             }
             (Purpose::Fetch(plan), Peer::Node(node), Reply::Fetch(reply)) => {
-                self.unsupported = None;
                 self.take_fetch(now, id, node, &plan, reply);
             }
             // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
@@ -201,7 +207,7 @@ impl Machine {
             }
             return;
         }
-        self.not_spoken(pledge.peer, &what);
+        self.not_spoken(&pledge, &what);
         self.tell(Event::Misbehaved { peer: pledge.peer, what });
         self.peer_down(now, pledge.peer, pledge.lane);
         self.hang_up(pledge.peer, pledge.lane); // the next connection asks for its versions anew
@@ -302,8 +308,8 @@ impl Machine {
         if let Some(fault) = self.topics.iter().find_map(Topic::fault).cloned() {
             return Take::Fault(fault);
         }
-        if let Some(fault) = self.unsupported.clone() {
-            return Take::Fault(fault);
+        if let Some(unsupported) = &self.unsupported {
+            return Take::Fault(unsupported.fault.clone());
         }
         if let Some(outage) = self.outage.take() {
             return Take::Fault(outage);
@@ -492,15 +498,33 @@ impl Machine {
 
     // Brokers.
 
-    /// Once may be a slip; who cannot be spoken to fails the reader, until somebody answers a fetch.
-    fn not_spoken(&mut self, peer: Peer, what: &str) {
+    /// Once may be a slip; who cannot be spoken to fails the reader, until it can.
+    fn not_spoken(&mut self, pledge: &Pledge, what: &str) {
+        let peer = pledge.peer;
         let Some(node) = self.nodes.get_mut(&peer) else { return };
         node.not_spoken += 1;
         if node.not_spoken >= NOT_SPOKEN_MAX && self.unsupported.is_none() {
             let fault = Fault::Unsupported { address: node.address.clone(), what: what.to_owned() };
-            self.unsupported = Some(fault.clone());
+            let metadata = matches!(pledge.purpose, Purpose::Metadata);
+            self.unsupported = Some(Unsupported { peer, metadata, fault: fault.clone() });
             self.tell(Event::Fault(fault));
         }
+    }
+
+    /// A broker has answered: what it could not be asked before, it can be now, unless the answer came by another lane.
+    fn is_spoken(&mut self, pledge: &Pledge) {
+        let Some(node) = self.nodes.get_mut(&pledge.peer) else { return };
+        node.works(pledge.lane);
+        let mends = |unsupported: &mut Unsupported| match pledge.purpose {
+            Purpose::Metadata => unsupported.metadata,
+            _ => unsupported.peer == pledge.peer && !unsupported.metadata && node.not_spoken == 0,
+        };
+        self.unsupported.take_if(mends);
+    }
+
+    /// A broker is gone, and with it what it did not speak.
+    pub(crate) fn forget_unsupported(&mut self, peer: Peer) {
+        self.unsupported.take_if(|unsupported| unsupported.peer == peer);
     }
 
     fn answered(&mut self, peer: Peer) {

@@ -17,8 +17,8 @@ use ottla_core::{
 use ottla_wire::{
     code::Code,
     message::{
-        FetchRequest, ListOffsetsRequest, MetadataRequest, fetch_response::FetchResponse,
-        metadata_response::MetadataResponse,
+        ApiVersionsRequest, ApiVersionsResponse, FetchRequest, ListOffsetsRequest, MetadataRequest,
+        fetch_response::FetchResponse, metadata_response::MetadataResponse,
     },
     record::{Batches, Codec},
 };
@@ -1271,6 +1271,27 @@ fn a_broker_that_does_not_speak_metadata_is_tried_again() {
         ids.into_iter().for_each(|id| world.cut(id));
         world.until(secs(7), "all is read", |w| w.reads(reader).len() == 10);
     }
+}
+
+#[test]
+fn a_broker_that_cannot_be_asked_for_records_fails_the_reader_until_it_can() {
+    let mut world = filled(2, 2, 10);
+    let speaks_no_fetch = Mishap::rewrite::<ApiVersionsRequest>(|response: &mut ApiVersionsResponse, _| {
+        response.api_keys.retain(|api| api.api_key != ApiKey::Fetch as i16);
+    });
+    let mishap = world.mishap(speaks_no_fetch.node(2).always());
+    let reader = reading(&mut world, |config| config.max_wait = ms(100));
+    world.run(secs(5));
+    assert!(matches!(world.faults(reader).last(), Some(Fault::Unsupported { .. })));
+    for _ in 0..200 {
+        world.run(ms(50));
+        let taken = world.clients[reader].machine.take();
+        assert!(matches!(taken, ottla_core::Take::Fault(_)), "{taken:?}");
+    }
+    let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();
+    assert_eq!(told, 1, "told once as an event");
+    world.cluster.clear_fault(mishap);
+    world.until(secs(7), "all is read", |w| w.reads(reader).len() == 20);
 }
 
 #[test]

@@ -246,6 +246,7 @@ impl Machine {
         }
         self.nodes.remove(&peer);
         self.failing.remove(&peer);
+        self.forget_unsupported(peer);
     }
 
     /// Takes what is said of a topic; false if something of it is still missing.
