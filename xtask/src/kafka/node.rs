@@ -251,6 +251,7 @@ fn properties(dir: &Path, port: u16, controller_port: u16, set: &[(String, Strin
          share.coordinator.state.topic.replication.factor=1\n\
          share.coordinator.state.topic.min.isr=1\n\
          group.initial.rebalance.delay.ms=0\n\
+         log.retention.ms=-1\n\
          auto.create.topics.enable=false\n",
         dir.join("data").display()
     );
