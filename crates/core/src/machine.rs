@@ -720,6 +720,11 @@ impl Machine {
     /// A partition's leader has answered.
     pub(crate) fn served(&mut self, index: usize) {
         self.cursors[index].backoff.reset();
+        self.not_refused(index);
+    }
+
+    /// A partition's leader has answered, be it that the answer does not help.
+    pub(crate) fn not_refused(&mut self, index: usize) {
         self.topics[self.cursors[index].topic].refused = None;
     }
 

@@ -1629,6 +1629,19 @@ fn a_reset_over_the_end_ends_the_partition_once_what_came_before_is_handed_out()
 }
 
 #[test]
+fn a_reset_over_the_end_that_was_refused_at_first_ends_the_partition() {
+    let mut world = filled(1, 1, 60);
+    world.delete_records("t", 0, 50);
+    world.mishap(Mishap::partition_error(ApiKey::ListOffsets, Code::TOPIC_AUTHORIZATION_FAILED).topic("t"));
+    let reader = reading(&mut world, |config| {
+        config.start = Start::Offset(10);
+        config.until = Some(Until::Offset(20));
+    });
+    world.until(secs(2), "it ends", |w| ended(w, reader));
+    assert!(!world.faults(reader).is_empty(), "it was refused");
+}
+
+#[test]
 fn a_seek_after_the_end_reads_again() {
     let mut world = filled(1, 2, 10);
     let reader = reading(&mut world, |config| config.until = Some(Until::End));

@@ -129,8 +129,9 @@ impl Machine {
         }
         let resets =
             |phase: &Phase| matches!(phase, Phase::Resolving(r) if matches!(r.aim, Aim::Reset { .. }));
-        if !resets(&self.cursors[index].phase) {
-            self.served(index); // else only a fetch shows whether the new position serves better
+        match resets(&self.cursors[index].phase) {
+            true => self.not_refused(index), // only a fetch shows whether the new position serves better
+            false => self.served(index),
         }
         let cursor = &mut self.cursors[index];
         if let Phase::Resolving(resolving) = &mut cursor.phase {
