@@ -142,6 +142,8 @@ struct Chaos {
     down: Vec<i32>,
     dark: Vec<i32>,
     pace: Duration,
+    /// How often values are large.
+    large_one_in: u32,
     age: Age,
 }
 
@@ -197,6 +199,16 @@ const KINDS: &[Kind] = &[
     Kind::Move,
 ];
 
+/// Kinds of trouble that find more together than among others.
+const THEMES: &[&[Kind]] = &[
+    &[Kind::Truncate, Kind::Late, Kind::MoveLeader, Kind::Seek],
+    &[Kind::Truncate, Kind::Habit, Kind::Seek, Kind::Retention],
+    &[Kind::ErrorCode, Kind::Habit, Kind::Keep, Kind::Pause],
+    &[Kind::Cut, Kind::Dark, Kind::Slow, Kind::Seek, Kind::Pause],
+    &[Kind::OddReply, Kind::MoveLeader, Kind::StopNode, Kind::Grow],
+    &[Kind::Corrupt, Kind::Seek, Kind::Habit],
+];
+
 const READER_APIS: [ApiKey; 4] =
     [ApiKey::Metadata, ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::OffsetForLeaderEpoch];
 
@@ -217,13 +229,20 @@ impl Chaos {
         let ends = rng.u32(0..5) == 0;
         let mut kinds = KINDS.to_vec();
         // An end that was found and then cut off is not reached any more.
+        if rng.bool() {
+            rng.shuffle(&mut kinds);
+            kinds.truncate(rng.usize(1..=8));
+        } else {
+            kinds = THEMES[rng.usize(0..THEMES.len())].to_vec();
+        }
         kinds.retain(|kind| !ends || !matches!(kind, Kind::Truncate | Kind::Recreate));
-        rng.shuffle(&mut kinds);
-        kinds.truncate(rng.usize(1..=8));
+        kinds.push(Kind::Cut);
         let configs: Vec<_> =
             (0..1 + rng.usize(0..4) / 3).map(|_| config(&world, &topics, ends, &mut rng)).collect();
         let pace = ms(rng.u64(1..=400));
-        let mut chaos = Self { world, rng, topics, ends, kinds, down: vec![], dark: vec![], pace, age };
+        let large_one_in = [4, 20, 100][rng.usize(0..3)];
+        let (down, dark) = (Vec::new(), Vec::new());
+        let mut chaos = Self { world, rng, topics, ends, kinds, down, dark, pace, large_one_in, age };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         for config in configs {
             let client = chaos.world.open(config);
@@ -312,7 +331,7 @@ impl Chaos {
         };
         let codecs = [Codec::None, Codec::None, Codec::Lz4, Codec::Snappy];
         let codec = codecs[self.rng.usize(0..codecs.len())];
-        let value = if self.rng.u32(0..20) == 0 { 40_000 } else { 0 };
+        let value = if self.rng.u32(0..self.large_one_in) == 0 { 40_000 } else { 0 };
         self.world.append(&topic, partition, Produce { shape, codec, value });
     }
 
@@ -475,7 +494,24 @@ impl Chaos {
 
     fn odd_reply(&mut self) {
         let mut rng = self.rng.fork();
-        let mishap = match self.rng.u32(0..6) {
+        let node = self.node();
+        let mishap = match self.rng.u32(0..8) {
+            6 => Mishap::rewrite::<MetadataRequest>(move |response: &mut MetadataResponse, _| {
+                // A broker that lags behind.
+                response.brokers.retain(|broker| broker.node_id == node || rng.bool());
+                for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+                    partition.leader_epoch = (partition.leader_epoch - rng.i32(0..3)).max(0);
+                    partition.leader_id = if rng.bool() { node } else { partition.leader_id };
+                }
+            }),
+            7 => Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
+                // Records that are cut inside their first batch.
+                for data in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
+                    if let Some(records) = &mut data.records {
+                        records.truncate(rng.usize(0..80));
+                    }
+                }
+            }),
             0 => Mishap::rewrite::<FetchRequest>(move |response: &mut FetchResponse, _| {
                 response.responses.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
             }),
@@ -537,7 +573,10 @@ impl Chaos {
                 let batches: Vec<_> = Batches::new(records).filter_map(Result::ok).collect();
                 if let Some((_, range)) = rng.choice(&batches) {
                     let mut records = records.to_vec();
-                    records[rng.usize(range.start + 16..range.end)] ^= 1 << rng.u32(0..8);
+                    match rng.u32(0..4) {
+                        0 => records[range.start + 22] ^= 0x20, // as if it were a control batch
+                        _ => records[rng.usize(range.start + 16..range.end)] ^= 1 << rng.u32(0..8),
+                    }
                     data.records = Some(records.into());
                 }
             }
@@ -772,7 +811,7 @@ fn config(world: &World, topics: &[String], ends: bool, rng: &mut fastrand::Rng)
     };
     config.max_wait = ms([50, 500, 500, 3000, 10_000][rng.usize(0..5)]);
     config.request_timeout = secs([1, 1, 5, 5, 30][rng.usize(0..5)]);
-    config.metadata_max_age = secs([2, 10, 60][rng.usize(0..3)]);
+    config.metadata_max_age = ms([300, 2000, 10_000, 60_000][rng.usize(0..4)]);
     config.budget = [1 << 20, 200_000, 64 << 20][rng.usize(0..3)];
     if rng.bool() {
         config.max_bytes = rng.i32(100..200_000);
