@@ -9,6 +9,7 @@ mod config;
 mod event;
 mod fault;
 mod fetch;
+mod group;
 mod machine;
 mod request;
 mod timer;
@@ -24,6 +25,7 @@ pub use fetch::{
     reply::{FetchReply, Outlined},
     turn::{Turn, TurnState},
 };
+pub use group::assign::{Assignment, Assignor, GroupMember, GroupPartition, GroupTopics};
 pub use machine::{Machine, NotRead};
 pub use request::{AskError, Asked, Body, FetchAsk, Reply, Request};
 pub use timer::Why;
