@@ -40,10 +40,12 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --broker ADDR       an existing broker instead of an own one; topics that it has are read as they are
                 --json FILE         every single measurement
   kafka       a real Apache Kafka on this machine
-                up    [--version 4.4.0] [--port N] [--dir DIR] [--set KEY=VALUE]...   prints its address
+                up    [--version 4.4.0] [--nodes N] [--port N] [--dir DIR] [--set KEY=VALUE]...   prints its address;
+                      with --nodes 3 a cluster of so many (racks r0, r1, ...; replication 3, in sync 2)
                 down  [--dir DIR | --all] [--delete]
                 stop  --dir DIR [--kill]      start --dir DIR      with the same port and data
                 freeze --dir DIR              thaw  --dir DIR      alive, but silent
+                      of a cluster: down, stop, start, freeze and thaw take --node N for one of its nodes (1, 2, ...)
                 tool  CLASS ARGS...           a Java tool of Kafka: TopicCommand, GetOffsetShell, ...
   generate    the protocol's messages in Rust, from the schemas in the jar of Kafka's clients
                 --check             only say whether what is committed is what would be written

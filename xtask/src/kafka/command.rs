@@ -1,5 +1,6 @@
 //! `cargo xtask kafka ...`: brokers for people, and for tests that stop and start theirs.
 
+use super::cluster::{self, Cluster};
 use super::node::{Node, Settings};
 use super::{folder, is_locked, jars, tools};
 use crate::args::{Args, pair};
@@ -12,82 +13,97 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     match args.word().as_deref() {
         Some("up") => up(args),
         Some("down") => down(args),
-        Some("start") => with_node(args, start),
+        Some("start") => with_target(args, start),
         Some("stop") => stop(args),
-        Some("freeze") => with_node(args, |node| node.freeze()),
-        Some("thaw") => with_node(args, |node| node.thaw()),
-        Some("guard") => with_node(args, guard),
+        Some("freeze") => with_target(args, |target| target.nodes().try_for_each(Node::freeze)),
+        Some("thaw") => with_target(args, |target| target.nodes().try_for_each(Node::thaw)),
+        Some("guard") => with_target(args, |target| guard(&target.cluster)),
         Some("tool") => tool(args),
         _ => misuse("which one: kafka up, down, start, stop, freeze, thaw or tool? See `cargo xtask help`"),
     }
 }
 
-/// Starts a broker, or goes on with the one in that folder, and prints its address.
+/// Starts a broker or a cluster, or goes on with the one in that folder, and prints where to reach it.
 fn up(mut args: Args) -> Result<()> {
     let version = args.value("--version")?.unwrap_or_else(|| jars::NEWEST.into());
+    let count = args.parsed("--nodes", "a number of nodes")?.unwrap_or(1);
     let port = args.parsed("--port", "a port")?;
     let dir = args.value("--dir")?.map(PathBuf::from);
     let set = args.values("--set")?.iter().map(|text| pair(text)).collect::<Result<_>>()?;
     args.finish()?;
-    let dir = dir.map_or_else(|| folder(&version), Ok)?;
-    if let Some(running) = Node::open(&dir).ok().filter(|node| node.running().is_some()) {
+    let name = if count == 1 { version.clone() } else { format!("{version}-{count}-nodes") };
+    let dir = dir.map_or_else(|| folder(&name), Ok)?;
+    if let Some(running) = Cluster::open(&dir).ok().filter(Cluster::is_running) {
         let (bootstrap, dir) = (running.bootstrap(), dir.display());
         return fail(format!(
             "the Kafka in {dir} runs already, at {bootstrap}; another one needs its own --dir"
         ));
     }
-    let node = Node::create(&dir, &Settings { version, port, set })?;
-    start(&node)?;
-    eprintln!("Kafka {} is up; to stop it: {}", node.version(), how_to_stop(node.dir())?);
-    println!("{}", node.bootstrap());
+    let cluster = Cluster::create(&dir, count, &Settings { version, port, set })?;
+    cluster.start()?;
+    eprintln!("Kafka {} is up; to stop it: {}", cluster.version(), how_to_stop(cluster.dir())?);
+    println!("{}", cluster.bootstrap());
     Ok(())
 }
 
 fn down(mut args: Args) -> Result<()> {
     let (all, delete) = (args.flag("--all"), args.flag("--delete"));
     let dir = args.value("--dir")?.map(PathBuf::from);
+    let node = args.parsed("--node", "the number of a node")?;
     args.finish()?;
-    let nodes = match (dir, all) {
+    if node.is_some() && (all || delete) {
+        return misuse("--node stops one node of a cluster; --all and --delete are for whole ones");
+    }
+    let clusters = match (dir, all) {
         (Some(_), true) => return misuse("--dir or --all, not both"),
-        (Some(dir), false) => vec![Node::open(&dir)?],
-        (None, true) => every_node()?,
+        (Some(dir), false) => vec![Cluster::open(&dir)?],
+        (None, true) => every_one()?,
         (None, false) => vec![the_running_one()?],
     };
-    nodes.iter().try_for_each(|node| take_down(node, delete))
+    match node {
+        Some(id) => clusters.iter().try_for_each(|cluster| cluster.node(id).map(Node::stop)),
+        None => clusters.iter().try_for_each(|cluster| take_down(cluster, delete)),
+    }
 }
 
-fn take_down(node: &Node, delete: bool) -> Result<()> {
-    let dir = node.dir();
-    if node.running().is_some() {
-        node.stop();
+fn take_down(cluster: &Cluster, delete: bool) -> Result<()> {
+    let dir = cluster.dir();
+    if cluster.is_running() {
+        cluster.stop();
         eprintln!("stopped the Kafka in {}", dir.display());
     }
     if delete {
-        fs::remove_dir_all(dir).during(|| format!("removing {}", dir.display()))?;
+        cluster::remove(dir)?;
         eprintln!("removed {}", dir.display());
     }
     Ok(())
 }
 
-fn start(node: &Node) -> Result<()> {
-    node.start().map(drop)
+fn start(target: &Target) -> Result<()> {
+    match target.node()? {
+        Some(node) => node.start().map(drop),
+        None => target.cluster.start().map(drop),
+    }
 }
 
 fn stop(mut args: Args) -> Result<()> {
     let kill = args.flag("--kill");
-    with_node(args, |node| {
+    with_target(args, |target| {
         let end = if kill { Node::kill } else { Node::stop };
-        end(node);
+        match target.node()? {
+            Some(node) => end(node),
+            None => target.cluster.each(end),
+        }
         Ok(())
     })
 }
 
-/// Waits for the end of who started us, then stops the broker (see [`super::Kafka`]).
-fn guard(node: &Node) -> Result<()> {
+/// Waits for the end of who started us, then stops the brokers (see [`super::Kafka`]).
+fn guard(cluster: &Cluster) -> Result<()> {
     io::copy(&mut io::stdin(), &mut io::sink()).during(|| "waiting".into())?;
-    if node.running().is_some() {
-        node.stop();
-        node.remove_data();
+    if cluster.is_running() {
+        cluster.stop();
+        cluster.remove_data();
     }
     Ok(())
 }
@@ -101,26 +117,43 @@ fn tool(mut args: Args) -> Result<()> {
     if status.success() { Ok(()) } else { fail(format!("{class} ended with {status}")) }
 }
 
-fn with_node(mut args: Args, act: impl FnOnce(&Node) -> Result<()>) -> Result<()> {
-    let dir = args.value("--dir")?;
-    args.finish()?;
-    match dir {
-        Some(dir) => act(&Node::open(Path::new(&dir))?),
-        None => misuse("which Kafka? --dir DIR names its folder"),
+/// What a command is about: a whole cluster, or one node of it.
+struct Target {
+    cluster: Cluster,
+    id: Option<u16>,
+}
+
+impl Target {
+    fn node(&self) -> Result<Option<&Node>> {
+        self.id.map(|id| self.cluster.node(id)).transpose()
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.cluster.nodes().iter().filter(|node| self.id.is_none_or(|id| id == node.id()))
     }
 }
 
-/// All brokers in the default place, but for those that belong to a run of xtask, which ends them itself.
-fn every_node() -> Result<Vec<Node>> {
-    let Ok(entries) = fs::read_dir(folder("")?) else { return Ok(Vec::new()) };
-    let dirs = entries.flatten().map(|entry| entry.path()).filter(|dir| !is_locked(dir));
-    Ok(dirs.filter_map(|dir| Node::open(&dir).ok()).collect())
+fn with_target(mut args: Args, act: impl FnOnce(&Target) -> Result<()>) -> Result<()> {
+    let dir = args.value("--dir")?;
+    let id = args.parsed("--node", "the number of a node")?;
+    args.finish()?;
+    let Some(dir) = dir else { return misuse("which Kafka? --dir DIR names its folder") };
+    let target = Target { cluster: Cluster::open(Path::new(&dir))?, id };
+    target.node()?;
+    act(&target)
 }
 
-fn the_running_one() -> Result<Node> {
-    let mut running: Vec<_> = every_node()?.into_iter().filter(|node| node.running().is_some()).collect();
+/// All brokers in the default place, but for those that belong to a run of xtask, which ends them itself.
+fn every_one() -> Result<Vec<Cluster>> {
+    let Ok(entries) = fs::read_dir(folder("")?) else { return Ok(Vec::new()) };
+    let dirs = entries.flatten().map(|entry| entry.path()).filter(|dir| !is_locked(dir));
+    Ok(dirs.filter_map(|dir| Cluster::open(&dir).ok()).collect())
+}
+
+fn the_running_one() -> Result<Cluster> {
+    let mut running: Vec<_> = every_one()?.into_iter().filter(Cluster::is_running).collect();
     match (running.pop(), running.is_empty()) {
-        (Some(node), true) => Ok(node),
+        (Some(cluster), true) => Ok(cluster),
         (Some(_), false) => misuse("several brokers run; name one with --dir, or take --all"),
         (None, _) => fail(format!("no Kafka runs below {}", folder("")?.display())),
     }

@@ -11,7 +11,7 @@ pub(crate) const NEWEST: &str = "4.4.0";
 /// Versions that the brokers are started from.
 pub(crate) const KNOWN: [&str; 2] = [NEWEST, "3.9.1"];
 
-const INSTALL: &str = "on Debian and Ubuntu: apt-get install openjdk-17-jre-headless maven";
+const INSTALL: &str = "on Debian and Ubuntu: apt-get install openjdk-17-jdk-headless maven";
 
 /// The folder with Kafka's jars and all they need, downloaded if it is not there.
 pub(crate) fn kafka(version: &str) -> Result<PathBuf> {

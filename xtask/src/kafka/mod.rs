@@ -1,51 +1,60 @@
 //! A real Apache Kafka on this machine, for our own checks and measurements, and (in `command`) for people.
 
+pub(crate) mod cluster;
 pub(crate) mod command;
 pub(crate) mod jars;
 pub(crate) mod node;
 pub(crate) mod ports;
 mod probe;
 pub(crate) mod process;
+mod properties;
 pub(crate) mod tools;
 
 use crate::failure::{During, Result, fail};
 use crate::workspace;
-use node::{Node, Settings};
+use cluster::Cluster;
+use node::Settings;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tools::Tools;
 
-/// A broker that lives as long as this value, and no longer: it is stopped when the value is dropped, and by a
-/// guard process when we die first, however we die. Its data are removed then; its settings and log stay.
+/// A broker, or several, that live as long as this value, and no longer: they are stopped when the value is dropped, and
+/// by a guard process when we die first, however we die. Their data are removed then; settings and logs stay.
 pub(crate) struct Kafka {
-    node: Node,
+    cluster: Cluster,
     guard: Guard,
-    broker: Child,
+    brokers: Vec<Child>,
     _lock: File,
 }
 
 impl Kafka {
     /// Starts an empty broker in `target/kafka/NAME`.
     pub(crate) fn start(name: &str, settings: &Settings) -> Result<Self> {
+        Self::start_nodes(name, 1, settings)
+    }
+
+    /// Starts a cluster of so many empty brokers in `target/kafka/NAME`.
+    pub(crate) fn start_nodes(name: &str, count: u16, settings: &Settings) -> Result<Self> {
         eprintln!("starting Apache Kafka {}", settings.version);
         let dir = folder(name)?;
         let lock = lock(&dir)?;
         clear(&dir)?;
-        let node = Node::create(&dir, settings)?;
-        let guard = Guard::over(&node)?;
-        let broker = node.start()?;
-        eprintln!("Apache Kafka {} is up at {} ({})", node.version(), node.bootstrap(), node.dir().display());
-        Ok(Self { node, guard, broker, _lock: lock })
+        let cluster = Cluster::create(&dir, count, settings)?;
+        let guard = Guard::over(&cluster)?;
+        let brokers = cluster.start()?;
+        let (version, bootstrap) = (cluster.version(), cluster.bootstrap());
+        eprintln!("Apache Kafka {version} is up at {bootstrap} ({})", dir.display());
+        Ok(Self { cluster, guard, brokers, _lock: lock })
     }
 
     pub(crate) fn bootstrap(&self) -> String {
-        self.node.bootstrap()
+        self.cluster.bootstrap()
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        self.node.dir()
+        self.cluster.dir()
     }
 
     pub(crate) fn tools(&self) -> Tools {
@@ -55,9 +64,9 @@ impl Kafka {
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        self.node.stop();
-        let _ = self.broker.wait();
-        self.node.remove_data();
+        self.cluster.stop();
+        self.brokers.iter_mut().for_each(|broker| drop(broker.wait()));
+        self.cluster.remove_data();
         self.guard.dismiss();
     }
 }
@@ -66,9 +75,9 @@ impl Drop for Kafka {
 struct Guard(Child);
 
 impl Guard {
-    fn over(node: &Node) -> Result<Self> {
+    fn over(cluster: &Cluster) -> Result<Self> {
         let mut guard = Command::new(workspace::own_binary());
-        guard.args(["kafka", "guard", "--dir"]).arg(node.dir());
+        guard.args(["kafka", "guard", "--dir"]).arg(cluster.dir());
         // Our end of its standard input closes with us. Ctrl-C in the terminal is not for it.
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Ok(Self(guard.spawn().during(|| "starting the guard of Kafka".into())?))
@@ -113,7 +122,7 @@ fn lock_file(dir: &Path) -> PathBuf {
 
 /// Stops what a run that died may have left here, and removes it.
 fn clear(dir: &Path) -> Result<()> {
-    if let Ok(leftover) = Node::open(dir) {
+    if let Ok(leftover) = Cluster::open(dir) {
         leftover.stop();
     }
     fs::remove_dir_all(dir).during(|| format!("clearing {}", dir.display()))

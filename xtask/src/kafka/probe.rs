@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 const API_VERSIONS: i16 = 18;
 const METADATA: i16 = 3;
 
-/// Waits until the broker at `port` answers and knows `brokers` live brokers. `still_there` is asked meanwhile
+/// Waits until the broker at `port` answers and knows these brokers to be alive. `still_there` is asked meanwhile
 /// and ends the wait with its error.
 pub(crate) fn wait(
     port: u16,
-    brokers: i32,
+    brokers: &[u16],
     limit: Duration,
     mut still_there: impl FnMut() -> Result<()>,
 ) -> Result<()> {
     let deadline = Instant::now() + limit;
     loop {
         match ask(port) {
-            Ok(found) if found >= brokers => return Ok(()),
+            Ok(found) if brokers.iter().all(|id| found.contains(id)) => return Ok(()),
             answer if Instant::now() > deadline => return fail(given_up(port, limit, &answer)),
             _ => still_there()?,
         }
@@ -28,8 +28,8 @@ pub(crate) fn wait(
     }
 }
 
-/// How many live brokers the broker at `port` knows.
-pub(crate) fn ask(port: u16) -> io::Result<i32> {
+/// Which live brokers the broker at `port` knows.
+pub(crate) fn ask(port: u16) -> io::Result<Vec<u16>> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut socket = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -39,8 +39,34 @@ pub(crate) fn ask(port: u16) -> io::Result<i32> {
     }
     // Version 4: no topics (an empty array), and none to be created.
     let metadata = exchange(&mut socket, METADATA, 4, &[0, 0, 0, 0, 0])?;
-    let after_throttle_time = metadata.get(4..8).and_then(|bytes| bytes.try_into().ok());
-    after_throttle_time.map(i32::from_be_bytes).ok_or_else(|| io::Error::other("the metadata is too short"))
+    brokers_in(&metadata).ok_or_else(|| io::Error::other("the metadata is too short"))
+}
+
+/// The ids in an answer to Metadata 4: behind the throttle time, brokers of an id, a host, a port and a rack.
+fn brokers_in(metadata: &[u8]) -> Option<Vec<u16>> {
+    let mut rest = metadata.get(4..)?;
+    let count = take_i32(&mut rest)?;
+    let one = |rest: &mut &[u8]| {
+        let id = take_i32(rest)?;
+        skip_string(rest)?;
+        take_i32(rest)?;
+        skip_string(rest)?;
+        u16::try_from(id).ok()
+    };
+    (0..count).map(|_| one(&mut rest)).collect()
+}
+
+fn take_i32(rest: &mut &[u8]) -> Option<i32> {
+    let (number, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(i32::from_be_bytes(*number))
+}
+
+/// One that is null has the length -1.
+fn skip_string(rest: &mut &[u8]) -> Option<()> {
+    let (length, behind) = rest.split_first_chunk()?;
+    *rest = behind.get(usize::try_from(i16::from_be_bytes(*length)).unwrap_or(0)..)?;
+    Some(())
 }
 
 /// Sends a request and gives the body of its reply.
@@ -71,9 +97,9 @@ fn i32_at(bytes: &[u8; 8], at: usize) -> i32 {
     i32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn given_up(port: u16, limit: Duration, answer: &io::Result<i32>) -> String {
+fn given_up(port: u16, limit: Duration, answer: &io::Result<Vec<u16>>) -> String {
     let last = match answer {
-        Ok(brokers) => format!("it knows {brokers} live brokers"),
+        Ok(brokers) => format!("the live brokers that it knows are {brokers:?}"),
         Err(error) => error.to_string(),
     };
     format!("the broker on port {port} is not ready after {} s: {last}", limit.as_secs())
@@ -104,9 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_says_how_many_it_knows() {
-        let port = answering(vec![vec![0; 6], vec![0, 0, 0, 0, 0, 0, 0, 3, 9, 9]]);
-        assert_eq!(ask(port).unwrap(), 3);
+    fn a_broker_says_which_ones_it_knows() {
+        let mut metadata = vec![0, 0, 0, 0, 0, 0, 0, 2];
+        metadata.extend([0, 0, 0, 3, 0, 1, b'h', 0, 0, 0, 9, 0xff, 0xff]);
+        metadata.extend([0, 0, 0, 1, 0, 1, b'h', 0, 0, 0, 9, 0, 2, b'r', b'0']);
+        metadata.extend([9, 9]);
+        assert_eq!(ask(answering(vec![vec![0; 6], metadata.clone()])).unwrap(), [3, 1]);
+        let cut_short = metadata[..25].to_vec();
+        assert!(ask(answering(vec![vec![0; 6], cut_short])).unwrap_err().to_string().contains("short"));
     }
 
     #[test]
@@ -120,14 +151,14 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         std::thread::spawn(move || listener.incoming().for_each(drop));
-        let error = wait(port, 1, Duration::ZERO, || Ok(())).unwrap_err().to_string();
+        let error = wait(port, &[1], Duration::ZERO, || Ok(())).unwrap_err().to_string();
         assert!(error.contains("not ready after 0 s"), "{error}");
     }
 
     #[test]
     fn a_broker_that_died_ends_the_wait() {
         let port = super::super::ports::free(1).unwrap()[0];
-        let died = wait(port, 1, Duration::from_secs(60), || fail("it died"));
+        let died = wait(port, &[1], Duration::from_secs(60), || fail("it died"));
         assert_eq!(died.unwrap_err().to_string(), "it died");
     }
 }
