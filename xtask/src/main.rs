@@ -10,6 +10,7 @@ mod golden;
 mod kafka;
 mod measure;
 mod readback;
+mod sim;
 mod soak;
 mod steps;
 mod table;
@@ -31,6 +32,11 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --only STEP         one step alone (an unknown name lists them)
   soak        the long checks: millions of records, ten broker restarts, licenses, many random cases
                 --only STEP
+  sim         the simulations of crates/core/tests, many seeds of each; a seed that fails is kept in target/sim
+                --seeds N           how many (1000)
+                --from S            the first of them (0)
+                --seed S            this one alone, with all that happens in it
+                --only NAME         one of the simulations: read, group
   bench       what reading costs, beside a program that does only what cannot be avoided (bench/README.md)
                 --rounds N          how often each client reads each topic (5)
                 --quick             a tenth of the records
@@ -73,6 +79,7 @@ fn run(mut args: Args) -> Result<()> {
     match command.as_deref() {
         Some("test") => test::run(args),
         Some("soak") => soak::run(args),
+        Some("sim") => sim::run(args),
         Some("bench") => bench::run(args),
         Some("kafka") => kafka::command::run(args),
         Some("generate") => generate::run(args),
@@ -101,7 +108,7 @@ mod tests {
 
     #[test]
     fn each_command_has_its_part_of_the_usage() {
-        let parts: Vec<_> = ["test", "soak", "bench", "kafka", "generate", "golden"]
+        let parts: Vec<_> = ["test", "soak", "sim", "bench", "kafka", "generate", "golden"]
             .map(|command| (command, usage_of(command).unwrap()))
             .into();
         for (command, part) in &parts {
@@ -124,6 +131,7 @@ mod tests {
             "test --help",
             "test -h",
             "soak --help",
+            "sim --seeds 5 --help",
             "bench --quick --help",
             "kafka --help",
             "kafka up --help",

@@ -7,12 +7,16 @@ use crate::kafka::Kafka;
 use crate::kafka::node::Settings;
 use crate::steps::Steps;
 use crate::workspace::{cargo, check, release_ottla, target};
-use crate::{readback, test};
+use crate::{readback, sim, test};
 use std::path::PathBuf;
 use std::process::Command;
 
 /// Sixteen times proptest's default.
 const CASES: &str = "4096";
+
+/// How many schedules of groups are simulated, and how many of readers without one.
+const GROUP_SEEDS: u64 = 2000;
+const READ_SEEDS: u64 = 1000;
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
     let only = args.value("--only")?;
@@ -26,6 +30,10 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("deny", "licenses, sources and doubles of what we depend on", deny)?;
     steps.step("cases", "the tests with random input, with many cases", || {
         check(cargo().args(["test", "--workspace"]).env("PROPTEST_CASES", CASES))
+    })?;
+    steps.step("sim", "thousands of simulated schedules", || {
+        sim::many("group", GROUP_SEEDS)?;
+        sim::many("read", READ_SEEDS)
     })?;
     steps.step("readback", "millions of records, as Java reads them", read_back)?;
     steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))
