@@ -32,6 +32,9 @@ enum Inner {
     Fault(Fault),
     #[error("{0}")]
     Connection(String),
+    /// About a group, or about a topic for its sake.
+    #[error("{what}")]
+    Refused { what: String, code: Option<Code> },
 }
 
 /// Who must act.
@@ -67,13 +70,17 @@ impl Error {
             Inner::Closed => ErrorKind::Closed,
             Inner::NotRead(_) => ErrorKind::NotRead,
             Inner::Connection(_) => ErrorKind::Unreachable,
+            Inner::Refused { .. } => ErrorKind::Refused,
             Inner::Fault(fault) => fault_kind(fault),
         }
     }
 
     /// The broker's error code, where there is one.
     pub fn code(&self) -> Option<Code> {
-        self.fault().and_then(Fault::code)
+        match &*self.0 {
+            Inner::Refused { code, .. } => *code,
+            _ => self.fault().and_then(Fault::code),
+        }
     }
 
     /// The partition concerned, where there is one. Only that partition stands still; a seek revives it.
@@ -125,6 +132,10 @@ impl Error {
 
     pub(crate) fn connection(what: impl std::fmt::Display) -> Self {
         Self(Box::new(Inner::Connection(what.to_string())))
+    }
+
+    pub(crate) fn refused(what: String, code: impl Into<Option<Code>>) -> Self {
+        Self(Box::new(Inner::Refused { what, code: code.into() }))
     }
 }
 

@@ -30,6 +30,7 @@ mod driver;
 mod error;
 mod events;
 mod frames;
+mod groups;
 mod message;
 mod options;
 mod pool;
@@ -44,6 +45,10 @@ pub use builder::Builder;
 pub use control::Control;
 pub use error::{Error, ErrorKind};
 pub use events::Events;
+pub use groups::{
+    Coordinator, GroupDescription, GroupKind, GroupListing, Groups, MemberDescription, PartitionLag,
+    ResolvedOffset,
+};
 pub use message::Message;
 #[doc(hidden)]
 pub use options::Options;
