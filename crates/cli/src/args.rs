@@ -31,6 +31,12 @@ pub(crate) enum Command {
     /// Writes each line of standard input to a topic, as a record.
     #[command(after_help = PRODUCE_EXAMPLES)]
     Produce(ProduceArgs),
+    /// Lists the consumer groups of the cluster.
+    #[command(after_help = GROUPS_EXAMPLES)]
+    Groups(GroupsArgs),
+    /// Shows a consumer group, moves its offsets, or deletes it.
+    #[command(after_help = GROUP_EXAMPLES)]
+    Group(GroupArgs),
     /// Reads a number of records as fast as it can, and prints how fast as a line of JSON.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
@@ -165,6 +171,115 @@ Examples:
   ottla produce orders -K : -z zstd < orders.txt       lines like 4711:two chairs
   printf '4711:' | ottla produce orders -K : -Z        a tombstone for the key 4711
   ottla produce orders -p 3 -H source=shell -H shift=2";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupsArgs {
+    /// Print each group as a JSON object on a line of its own.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const GROUPS_EXAMPLES: &str = "\
+All brokers are asked, each for the groups that it coordinates. KIND: classic, consumer (KIP-848), or another one as
+the broker names it; TYPE: what the members do, \"consumer\" for consumers; STATE: Stable, Empty (it only holds offsets),
+or what else the broker says.
+
+Examples:
+  ottla groups
+  ottla groups --json | jq -r 'select(.state == \"Empty\").group'";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupArgs {
+    #[command(subcommand)]
+    pub(crate) command: GroupCommand,
+}
+
+const GROUP_EXAMPLES: &str = "\
+Examples:
+  ottla group show billing
+  ottla group seek billing orders --to @-1h
+  ottla group delete billing --yes";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Shows its members, and how far it is in each partition.
+    #[command(after_help = GROUP_SHOW_EXAMPLES)]
+    Show(GroupShowArgs),
+    /// Sets the offsets from which it reads on; shows what it would do, and does it with --yes.
+    #[command(after_help = GROUP_SEEK_EXAMPLES)]
+    Seek(GroupSeekArgs),
+    /// Deletes it with its offsets; shows what it would do, and does it with --yes.
+    #[command(after_help = GROUP_DELETE_EXAMPLES)]
+    Delete(GroupDeleteArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupShowArgs {
+    /// The group's name.
+    #[arg(value_parser = group_name)]
+    pub(crate) group: String,
+    /// Print a JSON object on a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show it anew every two seconds, until interrupted.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
+const GROUP_SHOW_EXAMPLES: &str = "\
+COMMITTED is the next offset that the group reads, END the end of the log, LAG how many offsets lie between them and
+are still in the log. BEHIND is how old the next unread record is, by its timestamp. OWNER is the member that has the
+partition: its instance id, else its client id, with a number where several have the same.
+
+Examples:
+  ottla group show billing
+  ottla group show billing --watch
+  ottla group show billing --json | jq '[.partitions[].lag] | add'";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupSeekArgs {
+    /// The group's name; one that does not exist is made.
+    #[arg(value_parser = group_name)]
+    pub(crate) group: String,
+    /// The topic, or one partition of it; several can be given.
+    #[arg(value_name = "TOPIC[:PARTITION]", required = true)]
+    pub(crate) targets: Vec<Target>,
+    /// Where to go: earliest, latest, an offset, -N for the last N offsets of each partition, or @TIME.
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    pub(crate) to: From,
+    /// Do it.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+const GROUP_SEEK_EXAMPLES: &str = "\
+Nothing is changed while the group has members: they would not notice, and commit over it. An offset that is not in the
+log becomes the nearest one that is. TIME is as in ottla read: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or
+-90s, -15m, -2h, -1d before now; it means the first record that is not older.
+
+Examples:
+  ottla group seek billing orders --to earliest           what it would do
+  ottla group seek billing orders --to earliest --yes     read everything again
+  ottla group seek billing orders refunds --to @-1h --yes
+  ottla group seek billing orders:3 --to 4711 --yes       one partition
+  ottla group seek billing orders --to latest --yes       skip what is there";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupDeleteArgs {
+    /// The group's name.
+    #[arg(value_parser = group_name)]
+    pub(crate) group: String,
+    /// Do it.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+const GROUP_DELETE_EXAMPLES: &str = "\
+Nothing is deleted while the group has members.
+
+Examples:
+  ottla group delete billing         what it would do
+  ottla group delete billing --yes";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
@@ -315,6 +430,35 @@ fn topic_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Anything but nothing: Kafka has no further rule.
+fn group_name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("a group's name has a character at least".to_owned()),
+        _ if text.len() > i16::MAX as usize => Err("no broker takes a name that long".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// `TOPIC` or `TOPIC:PARTITION`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) topic: String,
+    pub(crate) partition: Option<i32>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((topic, partition)) = text.split_once(':') else {
+            return Ok(Self { topic: topic_name(text)?, partition: None });
+        };
+        let partition =
+            digits(partition).ok_or("behind the colon stands a partition's number, as in orders:3")?;
+        Ok(Self { topic: topic_name(topic)?, partition: Some(partition) })
+    }
+}
+
 /// What stands between key and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Separator(pub(crate) Vec<u8>);
@@ -456,6 +600,17 @@ mod tests {
     }
 
     #[test]
+    fn a_seek_goes_to_topics_and_partitions() {
+        let line = "ottla group seek billing orders refunds:12 --to -5 --yes";
+        let Command::Group(GroupArgs { command: GroupCommand::Seek(args) }) = parse(line).command else {
+            panic!()
+        };
+        assert_eq!((args.group.as_str(), args.to, args.yes), ("billing", From::Last(5), true));
+        let targets: Vec<_> = args.targets.iter().map(|t| (t.topic.as_str(), t.partition)).collect();
+        assert_eq!(targets, [("orders", None), ("refunds", Some(12))]);
+    }
+
+    #[test]
     fn topics_for_the_broker() {
         let Command::Broker(args) = parse("ottla broker --topic a:1 --topic b:12 --listen [::1]:0").command
         else {
@@ -505,6 +660,18 @@ mod tests {
             "ottla produce a -z lzma",
             "ottla produce a -H novalue",
             "ottla produce a -p 1 -p 2",
+            "ottla groups a",
+            "ottla group",
+            "ottla group show",
+            "ottla group show a b",
+            "ottla group seek g",
+            "ottla group seek g a",
+            "ottla group seek g --to latest",
+            "ottla group seek g a:x --to latest",
+            "ottla group seek g a:-1 --to latest",
+            "ottla group seek g a/b --to latest",
+            "ottla group seek g a --to first",
+            "ottla group delete",
             "ottla bench a",
             "ottla bench a --count 0",
             "ottla bench a --count 5 --api fast",
@@ -521,9 +688,14 @@ mod tests {
 
     #[test]
     fn every_command_has_examples() {
-        for command in Args::command().get_subcommands() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains(&format!("ottla {}", command.get_name())), "{help}");
+        fn check(command: &clap::Command, path: &str) {
+            for command in command.get_subcommands() {
+                let path = format!("{path} {}", command.get_name());
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains(&path), "{path}: {help}");
+                check(command, &path);
+            }
         }
+        check(&Args::command(), "ottla");
     }
 }

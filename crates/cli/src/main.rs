@@ -10,6 +10,7 @@ mod demo;
 mod escape;
 mod exit;
 mod format;
+mod group;
 mod interrupt;
 mod json;
 mod news;
@@ -63,6 +64,8 @@ fn act(plan: Plan) -> Result<Exit, Failure> {
         match plan {
             Plan::Read(plan) => read::run(plan, interrupt).await,
             Plan::Produce(plan) => produce::run(plan, interrupt).await,
+            Plan::Groups(plan) => group::list(&plan, interrupt).await,
+            Plan::Group(plan) => group::run(plan, interrupt).await,
             Plan::Bench(plan) => bench::run(plan, interrupt).await,
             Plan::Demo { records } => demo::run(records, interrupt).await,
             Plan::Broker(plan) => broker::run(plan, interrupt).await,

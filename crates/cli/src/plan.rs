@@ -6,7 +6,10 @@ use ottla::{Address, MissingTopic, Start, Until};
 use ottla_wire::record::Codec;
 
 use crate::{
-    args::{self, Api, Args, BenchArgs, BrokerArgs, Command, NewTopic, ProduceArgs, ReadArgs},
+    args::{
+        self, Api, Args, BenchArgs, BrokerArgs, Command, GroupArgs, GroupCommand, NewTopic, ProduceArgs,
+        ReadArgs, Target,
+    },
     row::Shape,
 };
 
@@ -15,6 +18,8 @@ use crate::{
 pub(crate) enum Plan {
     Read(ReadPlan),
     Produce(ProducePlan),
+    Groups(GroupsPlan),
+    Group(GroupPlan),
     Bench(BenchPlan),
     Demo { records: u32 },
     Broker(BrokerPlan),
@@ -52,6 +57,37 @@ pub(crate) struct Layout {
 }
 
 #[derive(Debug, PartialEq)]
+pub(crate) struct GroupsPlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct GroupPlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) group: String,
+    pub(crate) deed: Deed,
+}
+
+/// What to do with a group.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Deed {
+    Show {
+        json: bool,
+        watch: bool,
+    },
+    /// Without `yes` it is only told what would be done.
+    Seek {
+        targets: Vec<Target>,
+        start: Start,
+        yes: bool,
+    },
+    Delete {
+        yes: bool,
+    },
+}
+
+#[derive(Debug, PartialEq)]
 pub(crate) struct BenchPlan {
     pub(crate) brokers: Vec<Address>,
     pub(crate) topic: String,
@@ -77,6 +113,10 @@ impl Plan {
         Ok(match command {
             Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)?),
             Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),
+            Command::Groups(args) => {
+                Self::Groups(GroupsPlan { brokers: addresses(&brokers)?, json: args.json })
+            }
+            Command::Group(args) => Self::Group(group(addresses(&brokers)?, args, now)),
             Command::Bench(args) => Self::Bench(bench(addresses(&brokers)?, args)),
             Command::Demo(args) => Self::Demo { records: args.records },
             Command::Broker(args) => Self::Broker(broker(args)?),
@@ -156,6 +196,18 @@ fn produce(brokers: Vec<Address>, args: ProduceArgs) -> ProducePlan {
         codec: args.codec,
         headers: args.headers.into_iter().map(|header| (header.name, header.value.into_bytes())).collect(),
     }
+}
+
+fn group(brokers: Vec<Address>, args: GroupArgs, now: SystemTime) -> GroupPlan {
+    let (group, deed) = match args.command {
+        GroupCommand::Show(args) => (args.group, Deed::Show { json: args.json, watch: args.watch }),
+        GroupCommand::Seek(args) => {
+            let start = start(args.to, now);
+            (args.group, Deed::Seek { targets: args.targets, start, yes: args.yes })
+        }
+        GroupCommand::Delete(args) => (args.group, Deed::Delete { yes: args.yes }),
+    };
+    GroupPlan { brokers, group, deed }
 }
 
 fn bench(brokers: Vec<Address>, args: BenchArgs) -> BenchPlan {

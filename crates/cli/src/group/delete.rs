@@ -1,0 +1,23 @@
+//! `ottla group delete`.
+
+use ottla::Groups;
+
+use super::counted;
+use crate::tell::{self, Failure};
+
+pub(super) async fn run(groups: &mut Groups, group: &str, yes: bool) -> Result<(), Failure> {
+    if yes {
+        groups.delete(group).await?;
+        tell::note(format!("group {group} is deleted"));
+        return Ok(());
+    }
+    let description = groups.describe(group).await?;
+    let offsets = groups.lag(&description).await?.iter().filter(|row| row.committed.is_some()).count();
+    let held =
+        format!("group {group} ({}) has the offsets of {}", description.state, counted(offsets, "partition"));
+    match description.members.len() {
+        0 => tell::note(format!("{held}; --yes deletes them all")),
+        members => tell::note(format!("{held} and {}: it cannot be deleted now", counted(members, "member"))),
+    }
+    Ok(())
+}
