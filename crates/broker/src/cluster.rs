@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Phase};
 use crate::fault::{Fault, FaultId, Faults};
+use crate::groups::{CommitView, Committed, GroupView};
 use crate::options::{ClusterOptions, NodeOptions};
 use crate::received::{self, Received};
 use crate::store::{Leaders, Partition, Store, TopicOptions};
@@ -22,8 +23,8 @@ use std::time::Instant;
 ///   `None`; what it gives for one connection is to be sent in that order.
 /// - Then [`handle_timeout`](Self::handle_timeout) is due at [`poll_deadline`](Self::poll_deadline).
 ///
-/// A connection is served one request at a time, in order: while a fetch is parked or a reply held back, later requests
-/// on that connection wait. The same calls give the same outputs, to the byte.
+/// A connection is served one request at a time, in order: while a fetch is parked, a member waits for its group, or a
+/// reply is held back, later requests on that connection wait. The same calls give the same outputs, to the byte.
 ///
 /// Times are only compared with each other; wall-clock time (milliseconds since 1970) is used where a broker writes it
 /// into records.
@@ -104,7 +105,8 @@ impl Cluster {
         self.settle();
     }
 
-    /// It is `now`: parked fetches and replies held back whose time has come are sent. Early calls do no harm.
+    /// It is `now`: parked fetches and replies held back whose time has come are sent, sessions and rebalances whose time
+    /// has come end. Early calls do no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.tell_time(now, self.wall_ms);
         self.finish_due(now);
@@ -119,7 +121,8 @@ impl Cluster {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_deadline(&self) -> Option<Instant> {
-        self.connections.values().filter_map(|connection| connection.phase.deadline()).min()
+        let connections = self.connections.values().filter_map(|connection| connection.phase.deadline());
+        connections.chain(self.store.groups.deadline()).min()
     }
 
     /// Requests of a connection that came and are not answered yet, the one being served among them.
@@ -131,8 +134,10 @@ impl Cluster {
     /// What was changed before happened before.
     fn tell_time(&mut self, now: Instant, wall_ms: i64) {
         self.settle();
-        self.now = Some(self.now.map_or(now, |before| before.max(now)));
+        let now = self.now.map_or(now, |before| before.max(now));
+        self.now = Some(now);
         self.wall_ms = wall_ms;
+        self.store.groups.handle_timeout(now);
     }
 
     // Nodes
@@ -158,7 +163,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops a node: its connections close, it takes no new ones, and metadata no longer names it.
+    /// Stops a node: its connections close, it takes no new ones, and metadata no longer names it. Others lead its
+    /// partitions and coordinate its groups, or nobody does.
     ///
     /// # Errors
     /// There is no such node.
@@ -168,7 +174,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a node again. Partitions without a leader are led by it, if it is the first of their replicas.
+    /// Starts a node again. Partitions without a leader are led by it, if it is the first of their replicas; groups that
+    /// nobody took over are coordinated by it again.
     ///
     /// # Errors
     /// There is no such node.
@@ -350,6 +357,69 @@ impl Cluster {
 
     fn partition(&self, topic: &str, index: i32) -> Option<&Partition> {
         self.store.partition(topic, index)
+    }
+
+    // Groups
+
+    /// The names of the groups, sorted.
+    pub fn groups(&self) -> Vec<String> {
+        self.store.groups.names().cloned().collect()
+    }
+
+    /// A group, as its coordinator knows it at the moment.
+    pub fn group(&self, name: &str) -> Option<GroupView> {
+        self.store.groups.view(name)
+    }
+
+    /// The offset that a group has committed for a partition.
+    pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        self.store.groups.get(group)?.offsets.get(topic, partition).map(|committed| committed.offset)
+    }
+
+    /// Puts an offset, without leader epoch or metadata, whatever state the group is in; it is made if it is not there.
+    /// Does not become one of the [`commits`](Self::commits).
+    pub fn commit_offset(&mut self, group: &str, topic: &str, partition: i32, offset: i64) {
+        let committed = Committed { offset, leader_epoch: -1, metadata: String::new() };
+        self.store.groups.existing_or_new(group).offsets.put(topic, partition, committed);
+    }
+
+    /// The last offsets that clients asked this group to commit, oldest first, with what came of it, see
+    /// [`remember_commits`](crate::ClusterOptions::remember_commits).
+    pub fn commits(&self, group: &str) -> Vec<CommitView> {
+        self.store.groups.commits(group)
+    }
+
+    /// From now on, or no longer, a transaction has an offset for this partition that it has not committed yet: who wants
+    /// only stable offsets gets UNSTABLE_OFFSET_COMMIT (KIP-447).
+    pub fn set_unstable(&mut self, group: &str, topic: &str, partition: i32, unstable: bool) {
+        self.store.groups.existing_or_new(group).offsets.set_unstable(topic, partition, unstable);
+    }
+
+    /// The node that coordinates a group, existing or not; `None` while it does not run.
+    pub fn coordinator(&self, group: &str) -> Option<i32> {
+        self.store.groups.coordinator(group)
+    }
+
+    /// Lets another node coordinate a group. The one before answers NOT_COORDINATOR from now on, also those who wait. The
+    /// new one knows what was in the log: the offsets, and the last generation whose leader has synced.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_coordinator(&mut self, group: &str, node: i32) -> Result<(), Refused> {
+        self.store.node_mut(node)?;
+        self.store.groups.set_coordinator(group, node);
+        Ok(())
+    }
+
+    /// Lets a group's coordinator load it, as after a move: COORDINATOR_LOAD_IN_PROGRESS until
+    /// [`finish_loading`](Self::finish_loading). Those who wait are told NOT_COORDINATOR.
+    pub fn load_coordinator(&mut self, group: &str) {
+        self.store.groups.begin_loading(group);
+    }
+
+    /// The coordinator has loaded the group; its members' sessions begin anew.
+    pub fn finish_loading(&mut self, group: &str) {
+        self.store.groups.finish_loading(group);
     }
 
     // Faults, and what was asked

@@ -23,7 +23,9 @@ pub(crate) struct Connection {
 ///           +------+
 ///           v      |      frame: a fetch without enough data
 ///        [ Idle ]--+----------------------------------------> [ Parked ]
-///         ^ | | |                  data, error, deadline        |    |
+///         ^ | | |  |      frame: a member joins or syncs        |    |
+///         | | | |  +----------------------------------------> [ Waiting ]
+///         | | | |           data, error, deadline; answer       |    |
 ///         | | | +<----------------------------------------------+    |
 ///         | | |   reply made, fault "delay"                          | same
 ///         | | +------------------------------> [ Held ] <------------+
@@ -38,6 +40,8 @@ pub(crate) enum Phase {
     Idle,
     /// A fetch waits for data.
     Parked(Box<Parked>),
+    /// A member joins or syncs: the group's coordinator answers when it is time, maybe at once.
+    Waiting(Box<ReplyTo>),
     /// The reply is made and sent later.
     Held { until: Instant, outputs: Vec<Output> },
     /// There will be no reply.
@@ -70,7 +74,7 @@ impl Phase {
         match self {
             Self::Parked(parked) => Some(parked.fetch.deadline()),
             Self::Held { until, .. } => Some(*until),
-            Self::Idle | Self::Silent => None,
+            Self::Idle | Self::Waiting(_) | Self::Silent => None,
         }
     }
 }

@@ -36,9 +36,10 @@ pub struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(u64);
 
-/// The topics and partitions that a fault is for.
+/// The topics and partitions that a fault is for, or the group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
+    group: Option<String>,
     topic: Option<String>,
     partition: Option<i32>,
 }
@@ -57,19 +58,21 @@ enum Effect {
 }
 
 impl Fault {
-    /// The request fails with `code` as a whole. Where a reply of its version has no place for that, every topic or
+    /// The request fails with `code` as a whole. Where a reply of its version has no place for that, every topic, group or
     /// partition that the fault is for fails with it.
     pub fn error(api: ApiKey, code: Code) -> Self {
         Self::new(api, Effect::Error(code))
     }
 
     /// Every partition that the fault is for fails with `code` (in Metadata, and where an API names topics only, every
-    /// topic, unless the fault is for one partition). Nothing is read from or appended to it.
+    /// topic, unless the fault is for one partition; where it names groups or members, each of these). Nothing is read
+    /// from or appended to it.
     pub fn partition_error(api: ApiKey, code: Code) -> Self {
         Self::new(api, Effect::PartitionError(code))
     }
 
-    /// The reply is held back for so long after it was made, and the connection with it. A fetch is parked first.
+    /// The reply is held back for so long after it was made, and the connection with it. A fetch is parked first, and a
+    /// member that joins or syncs waits first.
     pub fn delay(api: ApiKey, delay: Duration) -> Self {
         Self::new(api, Effect::Delay(delay))
     }
@@ -136,6 +139,12 @@ impl Fault {
         self
     }
 
+    /// Only for requests that name this group, and there only for it.
+    pub fn group(mut self, name: impl Into<String>) -> Self {
+        self.place.group = Some(name.into());
+        self
+    }
+
     /// For so many requests. Without this it is one.
     pub fn times(mut self, count: u64) -> Self {
         self.left = Some(count);
@@ -155,7 +164,20 @@ impl Fault {
 
 impl Place {
     pub(crate) fn is_everywhere(&self) -> bool {
+        self.is_any_partition() && self.group.is_none()
+    }
+
+    /// Whether it is for no topic or partition in particular.
+    pub(crate) fn is_any_partition(&self) -> bool {
         self.topic.is_none() && self.partition.is_none()
+    }
+
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        self.group().is_none_or(|wanted| wanted == group)
     }
 
     pub(crate) fn has_topic(&self, topic: &str) -> bool {
@@ -297,6 +319,23 @@ impl Errors {
     pub(crate) fn at_topic(&self, topic: &str) -> Option<Code> {
         let whole = |place: &Place| place.partition.is_none() && place.has_topic(topic);
         self.parts.iter().find(|(place, _)| whole(place)).map(|(_, code)| *code)
+    }
+
+    /// The error of this group as a whole, in a request that names several: from faults of the whole request.
+    pub(crate) fn top_of_group(&self, group: &str) -> Option<Code> {
+        self.whole.iter().find(|(place, _)| place.has_group(group)).map(|(_, code)| *code)
+    }
+
+    /// The error of this group, where the groups are the parts of a request.
+    pub(crate) fn at_group(&self, group: &str) -> Option<Code> {
+        let whole = |place: &Place| place.is_any_partition() && place.has_group(group);
+        self.parts.iter().find(|(place, _)| whole(place)).map(|(_, code)| *code)
+    }
+
+    /// The error of this partition in a request that names several groups.
+    pub(crate) fn at_in_group(&self, group: &str, topic: &str, partition: i32) -> Option<Code> {
+        let fits = |place: &Place| place.has_group(group) && place.has(topic, partition);
+        self.parts.iter().find(|(place, _)| fits(place)).map(|(_, code)| *code)
     }
 
     /// The error of this partition.

@@ -4,8 +4,10 @@
 //! hand-wound clock, with a seed, a test that fails once fails again. [`Broker`] puts it behind TCP.
 //!
 //! Any Kafka client can use it: topics are made, produced to and read, with long polls, limits cut at the byte, leader
-//! epochs, topic ids and the error codes of Apache Kafka 4.4, which it is compared with. What goes wrong can be scripted
-//! ([`Fault`]): errors, delays, cut and wrong replies, leaders that move, nodes that stop.
+//! epochs, topic ids and the error codes of Apache Kafka 4.4, which it is compared with. Groups of the classic protocol
+//! are coordinated: members join, with or without a handshake, static ones too, are assigned, commit, fall silent and go.
+//! What goes wrong can be scripted ([`Fault`]): errors, delays, cut and wrong replies, leaders and coordinators that move
+//! or load, nodes that stop.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,13 +33,15 @@
 //!   once, and the high watermark is the end of the log.
 //! - Everything is in memory. There are no segments, no compaction, no retention but by
 //!   [bytes](ClusterOptions::max_log_bytes).
-//! - No transactions, groups, quotas, access control, TLS or SASL.
+//! - A group's state is in memory too; a coordinator that moves finds what Kafka's log would hold. Offsets never expire.
+//! - No transactions, groups of the newer protocols (KIP-848, share, streams), quotas, access control, TLS or SASL.
 
 mod api;
 mod cluster;
 mod connection;
 mod epochs;
 mod fault;
+mod groups;
 mod log;
 mod options;
 mod received;
@@ -50,6 +54,7 @@ mod testing;
 
 pub use cluster::{Cluster, Output};
 pub use fault::{Fault, FaultId};
+pub use groups::{CommitView, GroupState, GroupView, MemberView};
 pub use options::{ClusterOptions, NodeOptions};
 pub use received::Received;
 pub use refused::Refused;

@@ -1,7 +1,9 @@
 //! What a cluster is made with.
 
+use crate::groups::Rules;
 use ottla_wire::api::ApiKey;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What a [`Cluster`](crate::Cluster) is made with. The default is one node and nothing switched on.
 #[derive(Debug, Clone)]
@@ -13,6 +15,7 @@ pub struct ClusterOptions {
     pub(crate) auto_create: Option<i32>,
     pub(crate) max_log_bytes: Option<u64>,
     pub(crate) remembered_requests: usize,
+    pub(crate) groups: Rules,
 }
 
 /// A node, and what metadata says of it.
@@ -38,6 +41,13 @@ impl Default for ClusterOptions {
             auto_create: None,
             max_log_bytes: None,
             remembered_requests: 1000,
+            groups: Rules {
+                min_session: Duration::from_secs(6),
+                max_session: Duration::from_secs(30 * 60),
+                initial_delay: Duration::ZERO,
+                most_members: usize::MAX,
+                remembered_commits: 1000,
+            },
         }
     }
 }
@@ -68,7 +78,7 @@ impl ClusterOptions {
         self
     }
 
-    /// What the topic ids are drawn from (default 0): the same seed and the same calls give the same cluster.
+    /// What topic ids and member ids are drawn from (default 0): the same seed and the same calls give the same cluster.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -112,6 +122,33 @@ impl ClusterOptions {
     /// above 64 KiB are remembered without their content.
     pub fn remember_requests(mut self, count: usize) -> Self {
         self.remembered_requests = count;
+        self
+    }
+
+    /// The session time-outs that members may ask for (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`,
+    /// default 6 s to 30 min).
+    pub fn session_timeouts(mut self, min: Duration, max: Duration) -> Self {
+        (self.groups.min_session, self.groups.max_session) = (min, max);
+        self
+    }
+
+    /// How long an empty group's first rebalance waits for more members, again and again as they come
+    /// (`group.initial.rebalance.delay.ms`; default 0, Kafka's is 3 s).
+    pub fn initial_rebalance_delay(mut self, delay: Duration) -> Self {
+        self.groups.initial_delay = delay;
+        self
+    }
+
+    /// The most members that a group may have (`group.max.size`). No limit by default.
+    pub fn max_group_size(mut self, members: usize) -> Self {
+        self.groups.most_members = members;
+        self
+    }
+
+    /// How many commits of single partitions [`Cluster::commits`](crate::Cluster::commits) remembers, over all groups
+    /// (default 1000, 0 for none).
+    pub fn remember_commits(mut self, count: usize) -> Self {
+        self.groups.remembered_commits = count;
         self
     }
 }

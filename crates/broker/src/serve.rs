@@ -1,17 +1,20 @@
 //! From a frame to a reply, one request at a time and connection.
 
 use crate::api::fetch::Fetch;
-use crate::api::{self, Asks, Call, Serve, Served, api_versions};
+use crate::api::{self, Asks, Call, Serve, Served, Wait, api_versions, join_group};
 use crate::connection::{Parked, Phase, ReplyTo};
-use crate::fault::Effects;
+use crate::fault::{Effects, Place};
+use crate::groups::{Answer, Reply};
 use crate::{Cluster, ConnectionId, Output};
 use bytes::Bytes;
 use ottla_wire::api::ApiKey;
 use ottla_wire::frame::{RequestHeader, decode_request_header, encode_response};
 use ottla_wire::message::{
-    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
-    DeleteTopicsRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest,
+    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, SyncGroupRequest,
 };
 use ottla_wire::{DecodeError, EncodeError, Input};
 use std::time::{Duration, Instant};
@@ -28,24 +31,46 @@ impl Cluster {
         }
     }
 
-    /// Answers the parked fetches that a change has made ready, until nothing changes any more.
+    /// Answers the parked fetches that a change has made ready, and the members that a coordinator answers, until nothing
+    /// changes any more.
     pub(crate) fn settle(&mut self) {
-        while self.store.has_changes() {
-            let changes = self.store.take_changes();
-            let is_ready = |phase: &Phase| match phase {
-                Phase::Parked(parked) => {
-                    parked.fetch.waits_for(&changes) && parked.fetch.is_ready(&self.store)
-                }
-                _ => false,
-            };
-            let ready: Vec<_> = self
-                .connections
-                .iter()
-                .filter(|(_, open)| is_ready(&open.phase))
-                .map(|(connection, _)| *connection)
-                .collect();
-            self.finish(&ready);
+        loop {
+            if self.store.has_changes() {
+                self.finish_fetches();
+            } else if let Some(answer) = self.store.groups.take_answer() {
+                self.finish_wait(answer);
+            } else {
+                return;
+            }
         }
+    }
+
+    fn finish_fetches(&mut self) {
+        let changes = self.store.take_changes();
+        let is_ready = |phase: &Phase| match phase {
+            Phase::Parked(parked) => parked.fetch.waits_for(&changes) && parked.fetch.is_ready(&self.store),
+            _ => false,
+        };
+        let ready: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, open)| is_ready(&open.phase))
+            .map(|(connection, _)| *connection)
+            .collect();
+        self.finish(&ready);
+    }
+
+    /// A member is answered, if its connection is still there.
+    fn finish_wait(&mut self, answer: Answer) {
+        let Some(open) = self.connections.get_mut(&answer.to) else { return };
+        match (std::mem::replace(&mut open.phase, Phase::Idle), answer.reply) {
+            (Phase::Waiting(to), Reply::Joined(response)) => {
+                self.reply::<JoinGroupRequest>(join_group::fitting(response, to.version), &to);
+            }
+            (Phase::Waiting(to), Reply::Synced(response)) => self.reply::<SyncGroupRequest>(response, &to),
+            (phase, _) => open.phase = phase,
+        }
+        self.serve_queue(answer.to);
     }
 
     /// Ends the phases whose time has come.
@@ -62,7 +87,7 @@ impl Cluster {
             match std::mem::replace(&mut open.phase, Phase::Idle) {
                 Phase::Parked(parked) => self.answer_fetch(&parked.fetch, &parked.to),
                 Phase::Held { outputs, .. } => outputs.into_iter().for_each(|output| self.push(output)),
-                phase @ (Phase::Idle | Phase::Silent) => open.phase = phase,
+                phase @ (Phase::Idle | Phase::Waiting(_) | Phase::Silent) => open.phase = phase,
             }
             self.serve_queue(connection);
         }
@@ -118,6 +143,16 @@ impl Cluster {
             ApiKey::InitProducerId => self.answer::<InitProducerIdRequest>(asked, input),
             ApiKey::OffsetForLeaderEpoch => self.answer::<OffsetForLeaderEpochRequest>(asked, input),
             ApiKey::CreatePartitions => self.answer::<CreatePartitionsRequest>(asked, input),
+            ApiKey::FindCoordinator => self.answer::<FindCoordinatorRequest>(asked, input),
+            ApiKey::JoinGroup => self.wait::<JoinGroupRequest>(asked, input),
+            ApiKey::SyncGroup => self.wait::<SyncGroupRequest>(asked, input),
+            ApiKey::Heartbeat => self.answer::<HeartbeatRequest>(asked, input),
+            ApiKey::LeaveGroup => self.answer::<LeaveGroupRequest>(asked, input),
+            ApiKey::OffsetCommit => self.answer::<OffsetCommitRequest>(asked, input),
+            ApiKey::OffsetFetch => self.answer::<OffsetFetchRequest>(asked, input),
+            ApiKey::ListGroups => self.answer::<ListGroupsRequest>(asked, input),
+            ApiKey::DescribeGroups => self.answer::<DescribeGroupsRequest>(asked, input),
+            ApiKey::DeleteGroups => self.answer::<DeleteGroupsRequest>(asked, input),
             _ => {
                 self.close(asked.connection);
                 Ok(())
@@ -135,6 +170,13 @@ impl Cluster {
             Served::Hangup => self.close(to.connection),
             Served::Reply(response) => self.reply::<R>(response, &to),
         }
+        Ok(())
+    }
+
+    fn wait<R: Wait>(&mut self, asked: &Asked<'_>, input: Input) -> Result<(), DecodeError> {
+        let Some((request, call, to)) = self.receive::<R>(asked, input)? else { return Ok(()) };
+        self.set_phase(asked.connection, Phase::Waiting(Box::new(to)));
+        request.begin(&mut self.store, &call);
         Ok(())
     }
 
@@ -159,14 +201,25 @@ impl Cluster {
         let &Asked { connection, node, header } = asked;
         let request = R::decode(&mut input, header.version)?;
         input.finish()?;
-        let asks_for = |place: &_| request.asks_for(&self.store, place);
+        let asks_for = |place: &Place| {
+            place.group().is_none_or(|group| request.asks_for_group(group))
+                && (place.is_any_partition() || request.asks_for(&self.store, place))
+        };
         let effects = self.faults.take(R::KEY, node, connection, asks_for);
         let Some(mut effects) = self.admit(connection, effects) else { return Ok(None) };
         let mut errors = std::mem::take(&mut effects.errors);
         if !R::has_top_level_error(header.version) {
             errors = errors.without_top();
         }
-        let call = Call { node, version: header.version, wall_ms: self.wall_ms, errors };
+        let call = Call {
+            node,
+            connection,
+            client_id: header.client_id.clone(),
+            version: header.version,
+            now: self.now(),
+            wall_ms: self.wall_ms,
+            errors,
+        };
         Ok(Some((request, call, asked.reply_to(effects))))
     }
 

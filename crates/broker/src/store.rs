@@ -1,6 +1,7 @@
-//! What replies are made from: the nodes, the topics and their logs.
+//! What replies are made from: the nodes, the topics and their logs, the groups.
 
 use crate::Refused;
+use crate::groups::Groups;
 use crate::log::Log;
 use crate::options::{ClusterOptions, NodeOptions};
 use bytes::Bytes;
@@ -17,6 +18,7 @@ pub(crate) struct Store {
     nodes: BTreeMap<i32, Node>,
     topics: BTreeMap<String, Topic>,
     names: BTreeMap<Uuid, String>,
+    pub(crate) groups: Groups,
     /// The APIs whose versions were changed; `None` for those not spoken.
     versions: BTreeMap<ApiKey, Option<(i16, i16)>>,
     pub(crate) auto_create: Option<i32>,
@@ -71,21 +73,23 @@ impl TopicOptions {
     }
 }
 
-/// What happens to the partitions that a stopped node leads.
+/// What happens to the partitions that a stopped node leads, and to the groups that it coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaders {
-    /// Another running node leads them, as if it were a replica in sync. Without another one they have no leader.
+    /// Other running nodes take them over in turn, as if they were replicas in sync. Without another one they have none.
     Move,
-    /// They have no leader until the node starts again.
+    /// They have no leader and no coordinator until the node starts again.
     Lose,
 }
 
 impl Store {
     pub(crate) fn new(options: ClusterOptions) -> Self {
         let nodes = options.nodes.into_iter().map(|node| (node.id, Node { options: node, running: true }));
+        let nodes: BTreeMap<i32, Node> = nodes.collect();
         Self {
             cluster_id: options.cluster_id,
-            nodes: nodes.collect(),
+            groups: Groups::new(options.groups, nodes.keys().copied(), options.seed),
+            nodes,
             topics: BTreeMap::new(),
             names: BTreeMap::new(),
             versions: options.versions,
@@ -122,14 +126,15 @@ impl Store {
 
     pub(crate) fn stop_node(&mut self, id: i32, leaders: Leaders) -> Result<(), Refused> {
         self.node_mut(id)?.running = false;
-        let heir = match leaders {
+        let heirs: Vec<i32> = match leaders {
             Leaders::Move => self.running().map(|node| node.options.id).collect(),
             Leaders::Lose => Vec::new(),
         };
         for (nth, at) in self.led_by(Some(id)).into_iter().enumerate() {
-            let leader = (!heir.is_empty()).then(|| heir[nth % heir.len()]);
+            let leader = (!heirs.is_empty()).then(|| heirs[nth % heirs.len()]);
             self.move_leader(&at, leader);
         }
+        self.groups.node_stopped(id, &heirs);
         Ok(())
     }
 
@@ -141,6 +146,7 @@ impl Store {
                 self.move_leader(&at, Some(id));
             }
         }
+        self.groups.node_started(id);
         Ok(())
     }
 
@@ -235,6 +241,7 @@ impl Store {
     pub(crate) fn delete_topic(&mut self, name: &str) -> Result<Uuid, Refused> {
         let topic = self.topics.remove(name).ok_or_else(unknown_topic)?;
         self.names.remove(&topic.id);
+        self.groups.forget_topic(name);
         self.changes.extend((0..topic.partitions.len() as i32).map(|index| (topic.id, index)));
         Ok(topic.id)
     }

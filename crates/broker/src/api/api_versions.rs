@@ -8,7 +8,6 @@
 //! Not imitated: features (KIP-584), none is named; the check of cluster and node of version 5 (KIP-1242).
 
 use super::{Asks, Call, SPOKEN, Serve, Served};
-use crate::fault::Place;
 use crate::store::Store;
 use ottla_wire::api::ApiKey;
 use ottla_wire::code::Code;
@@ -18,10 +17,6 @@ use ottla_wire::message::{ApiVersionsRequest, ApiVersionsResponse};
 impl Asks for ApiVersionsRequest {
     fn has_top_level_error(_version: i16) -> bool {
         true
-    }
-
-    fn asks_for(&self, _store: &Store, _place: &Place) -> bool {
-        false
     }
 }
 

@@ -6,7 +6,6 @@
 //! Not imitated: transactional ids, refused with UNSUPPORTED_VERSION, which a client does not try again.
 
 use super::{Asks, Call, Serve, Served};
-use crate::fault::Place;
 use crate::store::Store;
 use ottla_wire::code::Code;
 use ottla_wire::message::{InitProducerIdRequest, InitProducerIdResponse};
@@ -14,10 +13,6 @@ use ottla_wire::message::{InitProducerIdRequest, InitProducerIdResponse};
 impl Asks for InitProducerIdRequest {
     fn has_top_level_error(_version: i16) -> bool {
         true
-    }
-
-    fn asks_for(&self, _store: &Store, _place: &Place) -> bool {
-        false
     }
 }
 

@@ -1,33 +1,43 @@
 //! One file an API. Each says which versions it speaks, how it behaves, and what it does not imitate.
-//!
-//! The group APIs (FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetFetch,
-//! ConsumerGroupHeartbeat, ..) come with their own files here and a line in [`SPOKEN`] and in `Cluster::serve`; the
-//! groups become a field of the store.
 
 pub(crate) mod api_versions;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_groups;
 pub(crate) mod fetch;
+mod find_coordinator;
+mod heartbeat;
 mod init_producer_id;
+pub(crate) mod join_group;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod sync_group;
 
+use crate::ConnectionId;
 use crate::fault::{Errors, Place};
 use crate::store::{Partition, Store};
 use ottla_wire::api::ApiKey;
 use ottla_wire::code::Code;
 use ottla_wire::message::{
-    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest,
-    DeleteTopicsRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest, Request,
+    ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, Request, SyncGroupRequest,
 };
+use std::time::Instant;
 
 /// The APIs that are spoken, with their versions.
-pub(crate) const SPOKEN: [(ApiKey, (i16, i16)); 11] = [
+pub(crate) const SPOKEN: [(ApiKey, (i16, i16)); 21] = [
     all_versions::<ProduceRequest>(),
     all_versions::<FetchRequest>(),
     all_versions::<ListOffsetsRequest>(),
@@ -39,6 +49,16 @@ pub(crate) const SPOKEN: [(ApiKey, (i16, i16)); 11] = [
     all_versions::<InitProducerIdRequest>(),
     all_versions::<OffsetForLeaderEpochRequest>(),
     all_versions::<CreatePartitionsRequest>(),
+    all_versions::<FindCoordinatorRequest>(),
+    all_versions::<JoinGroupRequest>(),
+    all_versions::<SyncGroupRequest>(),
+    all_versions::<HeartbeatRequest>(),
+    all_versions::<LeaveGroupRequest>(),
+    all_versions::<OffsetCommitRequest>(),
+    all_versions::<OffsetFetchRequest>(),
+    all_versions::<ListGroupsRequest>(),
+    all_versions::<DescribeGroupsRequest>(),
+    all_versions::<DeleteGroupsRequest>(),
 ];
 
 /// The versions of `api` that the cluster speaks.
@@ -55,7 +75,20 @@ pub(crate) trait Asks: Request {
     }
 
     /// Whether the request is about a topic or partition of this place.
-    fn asks_for(&self, store: &Store, place: &Place) -> bool;
+    fn asks_for(&self, _store: &Store, _place: &Place) -> bool {
+        false
+    }
+
+    /// Whether the request is about this group.
+    fn asks_for_group(&self, _group: &str) -> bool {
+        false
+    }
+}
+
+/// A request that is answered by a group's coordinator when it is time, see [`Answer`](crate::groups::Answer).
+pub(crate) trait Wait: Asks {
+    /// Does what was asked. An answer comes later, or waits already.
+    fn begin(self, store: &mut Store, call: &Call);
 }
 
 /// A request that is answered at once. (Fetch is not, see [`fetch::Fetch`].)
@@ -69,8 +102,14 @@ pub(crate) trait Serve: Asks {
 pub(crate) struct Call {
     /// The node asked.
     pub(crate) node: i32,
+    /// The connection it came by.
+    pub(crate) connection: ConnectionId,
+    /// What the client calls itself.
+    pub(crate) client_id: Option<String>,
     /// The version of the request.
     pub(crate) version: i16,
+    /// When it is.
+    pub(crate) now: Instant,
     /// The broker's time, in ms.
     pub(crate) wall_ms: i64,
     /// What it is to fail with.
