@@ -163,8 +163,9 @@ pub(crate) struct ProduceArgs {
 const PRODUCE_EXAMPLES: &str = "\
 A record counts as written when all in-sync replicas have it. Without -p a key goes to the partition where Java's
 producer would put it (murmur2); records without a key go round-robin, a batch at a time, also as in Java. A batch
-holds up to 64 KB and is sent no later than when standard input pauses. The first failure ends the command; how many
-records were written before is told on standard error.
+holds up to 64 KB and is sent no later than when standard input pauses. A line may have 64 MiB; brokers take 1 MiB
+unless told otherwise (message.max.bytes). The first failure ends the command; how many records were written before is
+told on standard error.
 
 Examples:
   echo hello | ottla produce greetings

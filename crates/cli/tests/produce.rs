@@ -200,3 +200,14 @@ fn an_older_broker_is_written_to() {
         assert_eq!(values(&cluster), ["x"], "{versions:?}, topic ids: {topic_id}");
     }
 }
+
+/// Such as /dev/zero; the line before it is written.
+#[test]
+fn a_line_without_end_is_refused_at_once() {
+    let cluster = Cluster::with_orders(1);
+    let mut input = b"before\n".to_vec();
+    input.resize(70 << 20, 0);
+    let ended = cluster.ottla("produce orders").run_with(&input).failed("more than 64 MiB");
+    assert_eq!(values(&cluster), ["before"]);
+    assert!(ended.stderr.ends_with("ottla: 1 record written to orders\n"), "{}", ended.stderr);
+}

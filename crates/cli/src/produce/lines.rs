@@ -1,6 +1,7 @@
 //! Standard input, in chunks of whole lines.
 
 use std::{
+    fmt,
     io::{self, Read},
     thread,
 };
@@ -12,21 +13,49 @@ const CHUNK: usize = 64 << 10;
 /// So many chunks are read ahead.
 const AHEAD: usize = 4;
 
+/// No line is longer. Brokers hang up on a request above 100 MiB (`socket.request.max.bytes`) without a word, so what is
+/// not far below it is refused here.
+const LINE_MAX: usize = 64 << 20;
+
+/// What ends standard input early.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Unreadable(io::Error),
+    /// There is no end to a line.
+    TooLong,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "cannot read standard input: {error}"),
+            Self::TooLong => write!(
+                f,
+                "a line of standard input has more than {} MiB, which no broker takes as a record",
+                LINE_MAX >> 20
+            ),
+        }
+    }
+}
+
+/// Whole lines, or why there are no more.
+type Chunk = Result<Vec<u8>, Broken>;
+
 /// The chunks of standard input, read by a thread of its own, because reading it blocks. The channel ends with it.
-pub(super) fn stdin() -> mpsc::Receiver<io::Result<Vec<u8>>> {
+pub(super) fn stdin() -> mpsc::Receiver<Chunk> {
     chunks(io::stdin())
 }
 
-fn chunks(source: impl Read + Send + 'static) -> mpsc::Receiver<io::Result<Vec<u8>>> {
+fn chunks(source: impl Read + Send + 'static) -> mpsc::Receiver<Chunk> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     thread::spawn(move || read_all(source, &sender));
     receiver
 }
 
-fn read_all(mut source: impl Read, sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
+fn read_all(mut source: impl Read, sender: &mpsc::Sender<Chunk>) {
     let mut unfinished = Vec::new();
     loop {
-        let chunk = match next_chunk(&mut source, &mut unfinished) {
+        let chunk = match next_chunk(&mut source, &mut unfinished, LINE_MAX) {
             Ok(Some(chunk)) => Ok(chunk),
             Ok(None) => return,
             Err(error) => Err(error),
@@ -39,7 +68,11 @@ fn read_all(mut source: impl Read, sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
 }
 
 /// Reads until there is a whole line, and keeps what stands behind the last one. The last line needs no newline.
-fn next_chunk(source: &mut impl Read, unfinished: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+fn next_chunk(
+    source: &mut impl Read,
+    unfinished: &mut Vec<u8>,
+    longest: usize,
+) -> Result<Option<Vec<u8>>, Broken> {
     let mut chunk = std::mem::take(unfinished);
     loop {
         let start = chunk.len();
@@ -50,7 +83,10 @@ fn next_chunk(source: &mut impl Read, unfinished: &mut Vec<u8>) -> io::Result<Op
             Ok(0) => return Ok((!chunk.is_empty()).then_some(chunk)),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+            Err(error) => return Err(Broken::Unreadable(error)),
+        }
+        if chunk.len() > longest && !chunk[..=longest].contains(&b'\n') {
+            return Err(Broken::TooLong);
         }
         if let Some(newline) = chunk[start..].iter().rposition(|&byte| byte == b'\n') {
             *unfinished = chunk.split_off(start + newline + 1);
@@ -90,7 +126,8 @@ mod tests {
                 Ok(chunk) => {
                     lines.extend(split(&chunk).map(|line| Ok(String::from_utf8_lossy(line).into_owned())));
                 }
-                Err(error) => lines.push(Err(error.kind())),
+                Err(Broken::Unreadable(error)) => lines.push(Err(error.kind())),
+                Err(Broken::TooLong) => lines.push(Err(io::ErrorKind::FileTooLarge)),
             }
         }
         lines
@@ -115,6 +152,25 @@ mod tests {
         let piece: &'static [u8] = &[b'x'; CHUNK];
         let lines = texts(&[piece, piece, b"\ny\n"]);
         assert_eq!((lines[0].len(), lines[1].as_str(), lines.len()), (2 * CHUNK, "y", 2));
+    }
+
+    /// One newline behind so many bytes.
+    fn one_line(len: usize) -> impl Read {
+        io::repeat(b'x').take(len as u64).chain(&b"\n"[..])
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_it_at_once() {
+        const LONGEST: usize = 3 * CHUNK + 5;
+        let chunk = next_chunk(&mut one_line(LONGEST), &mut Vec::new(), LONGEST).unwrap().unwrap();
+        assert_eq!(chunk.len(), LONGEST + 1);
+        for mut source in [Box::new(one_line(LONGEST + 1)) as Box<dyn Read>, Box::new(io::repeat(0))] {
+            let broken = next_chunk(&mut source, &mut Vec::new(), LONGEST).unwrap_err();
+            assert!(broken.to_string().contains("more than 64 MiB"), "{broken}");
+        }
+        let mut begun = vec![b'x'; LONGEST - 10];
+        let broken = next_chunk(&mut one_line(11), &mut begun, LONGEST).unwrap_err();
+        assert!(matches!(broken, Broken::TooLong), "{broken}");
     }
 
     #[test]

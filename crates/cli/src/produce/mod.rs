@@ -60,8 +60,14 @@ impl Producing {
                 }
             };
             let Some(chunk) = chunk else { break };
-            let chunk = chunk.map_err(|error| format!("cannot read standard input: {error}"))?;
-            self.take(&chunk, &plan.layout, &headers, &mut batches).await?;
+            match chunk {
+                Ok(chunk) => self.take(&chunk, &plan.layout, &headers, &mut batches).await?,
+                Err(broken) => {
+                    // The lines before it were whole.
+                    self.delivery.send(&mut batches).await?;
+                    return Err(broken.into());
+                }
+            }
         }
         self.delivery.send(&mut batches).await
     }
