@@ -25,7 +25,9 @@ pub use fetch::{
     reply::{FetchReply, Outlined},
     turn::{Turn, TurnState},
 };
-pub use group::assign::{Assignment, Assignor, GroupMember, GroupPartition, GroupTopics};
+pub use group::assign::{
+    Assignment, Assignor, GroupMember, GroupPartition, GroupTopics, Range, RoundRobin, Sticky,
+};
 pub use machine::{Machine, NotRead};
 pub use request::{AskError, Asked, Body, FetchAsk, Reply, Request};
 pub use timer::Why;

@@ -1,18 +1,28 @@
 //! Who of a group reads what: the question every rebalance asks, and the answers there are.
 
+// What the members and their leader tell each other is written here before the machine of a group speaks it.
+#[allow(dead_code, reason = "called by the classic protocol")]
+pub(crate) mod metadata;
+mod order;
+mod range;
+mod round_robin;
+mod sticky;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use self::{range::Range, round_robin::RoundRobin, sticky::Sticky};
 use crate::fault::TopicPartition;
 
 /// Divides the partitions of a group's topics among its members.
 ///
 /// Every member of a group offers the assignors it knows, by name and most wanted first; the coordinator picks one that
 /// all of them offer, and the member it makes the leader runs it (`partition.assignment.strategy` in Java). So a name
-/// has to mean the same in all programs of a group.
+/// has to mean the same in all programs of a group: [`Range`], [`RoundRobin`] and [`Sticky`] assign as Java's assignors
+/// of those names do.
 ///
 /// # Writing your own
 ///
@@ -121,3 +131,8 @@ pub struct GroupPartition {
 
 /// The partitions of each member, by its id.
 pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
+
+fn partition(topic: &Arc<str>, number: usize) -> TopicPartition {
+    // Kafka numbers partitions with an i32, and so the list of a topic's partitions is no longer than that.
+    TopicPartition { topic: topic.clone(), partition: i32::try_from(number).unwrap_or(i32::MAX) }
+}
