@@ -7,6 +7,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use regex_lite::Regex;
+
+use crate::group::assign::{Assignor, Range, RoundRobin};
+
 /// Host and port of a broker, as the user or the cluster named it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
@@ -152,6 +156,8 @@ pub struct Config {
     pub client_id: String,
     /// What to read.
     pub subscriptions: Vec<Subscription>,
+    /// Topics to read beside them, whenever there are any whose names match.
+    pub pattern: Option<Regex>,
     /// Where to begin.
     pub start: Start,
     /// Where to stop, if anywhere.
@@ -181,8 +187,65 @@ pub struct Config {
     pub missing_topic: MissingTopic,
     /// What to do when an offset is out of range.
     pub on_out_of_range: OnOutOfRange,
+    /// The group that offsets are stored in, if any.
+    pub group: Option<GroupConfig>,
     /// Seeds what is random: the order of the bootstrap list and the jitter of pauses.
     pub seed: u64,
+}
+
+/// The group that offsets are stored in, and our part in it.
+#[derive(Debug, Clone)]
+pub struct GroupConfig {
+    /// The group's name (`group.id`).
+    pub id: Arc<str>,
+    /// Whether we join it, and read what its leader assigns us; else we read what the subscriptions name.
+    pub member: bool,
+    /// Makes us a static member (`group.instance.id`, KIP-345).
+    pub instance: Option<String>,
+    /// How partitions may be assigned, the most wanted first (`partition.assignment.strategy`).
+    pub assignors: Vec<Arc<dyn Assignor>>,
+    /// The coordinator takes a member for dead that it has not heard of for so long (`session.timeout.ms`).
+    pub session_timeout: Duration,
+    /// How long the coordinator waits in a rebalance for members to come back (`rebalance.timeout.ms`; in Java it is
+    /// `max.poll.interval.ms`).
+    pub rebalance_timeout: Duration,
+    /// How often the coordinator hears of us (`heartbeat.interval.ms`).
+    pub heartbeat_interval: Duration,
+    /// A reader that does not ask for so long gives its partitions up until it does (`max.poll.interval.ms`).
+    pub max_poll_interval: Option<Duration>,
+    /// Where we are (`client.rack`).
+    pub rack: Option<String>,
+    /// How often what was acknowledged is committed (`auto.commit.interval.ms`).
+    pub commit_interval: Duration,
+    /// How long the broker keeps committed offsets; `None`: as long as it is configured to (`offsets.retention.minutes`).
+    pub retention: Option<Duration>,
+    /// Wait for offsets that a transaction is about to commit (KIP-447).
+    pub require_stable: bool,
+    /// Commit where reading begins, where nothing was committed yet.
+    pub commit_start: bool,
+    /// Whether somebody says when an assignment may be read from and when a revoke is complete.
+    pub hooks: bool,
+}
+
+impl Default for GroupConfig {
+    fn default() -> Self {
+        Self {
+            id: Arc::from(""),
+            member: true,
+            instance: None,
+            assignors: vec![Arc::new(Range), Arc::new(RoundRobin)],
+            session_timeout: Duration::from_secs(45),
+            rebalance_timeout: Duration::from_secs(60),
+            heartbeat_interval: Duration::from_secs(3),
+            max_poll_interval: None,
+            rack: None,
+            commit_interval: Duration::from_secs(1),
+            retention: None,
+            require_stable: false,
+            commit_start: true,
+            hooks: false,
+        }
+    }
 }
 
 impl Default for Config {
@@ -191,6 +254,7 @@ impl Default for Config {
             bootstrap: Vec::new(),
             client_id: "ottla".to_owned(),
             subscriptions: Vec::new(),
+            pattern: None,
             start: Start::default(),
             until: None,
             max_wait: Duration::from_secs(10),
@@ -205,6 +269,7 @@ impl Default for Config {
             max_attempts: None,
             missing_topic: MissingTopic::default(),
             on_out_of_range: OnOutOfRange::default(),
+            group: None,
             seed: 0,
         }
     }

@@ -121,6 +121,74 @@ pub enum Event {
         /// How many bytes.
         bytes: usize,
     },
+    /// The group's coordinator is known.
+    CoordinatorFound {
+        /// The group.
+        group: Arc<str>,
+        /// Which broker.
+        peer: Peer,
+        /// Where.
+        address: Address,
+    },
+    /// The group's coordinator refused something that is tried again.
+    GroupRefused {
+        /// The group.
+        group: Arc<str>,
+        /// What was refused: "joining", "committing", ...
+        doing: String,
+        /// The coordinator's error code.
+        code: Code,
+    },
+    /// We are in the group, and these partitions are ours.
+    Assigned {
+        /// The group.
+        group: Arc<str>,
+        /// What the coordinator calls us.
+        member: String,
+        /// The generation of the assignment.
+        generation: i32,
+        /// What is ours, which may be nothing.
+        partitions: Vec<TopicPartition>,
+    },
+    /// What is ours is given up: nothing more of it is handed out, and what was acknowledged is committed.
+    Revoking {
+        /// The group.
+        group: Arc<str>,
+        /// What was ours.
+        partitions: Vec<TopicPartition>,
+        /// Why.
+        reason: String,
+    },
+    /// What was ours was given to others without us; what was acknowledged and not committed will be read again.
+    PartitionsLost {
+        /// The group.
+        group: Arc<str>,
+        /// What was ours.
+        partitions: Vec<TopicPartition>,
+        /// Why.
+        reason: String,
+    },
+    /// Offsets could not be committed.
+    CommitFailed {
+        /// The group.
+        group: Arc<str>,
+        /// Which, and why.
+        what: String,
+    },
+    /// Something about the group's assignment makes no sense; the rest of it is used.
+    AssignmentOdd {
+        /// The group.
+        group: Arc<str>,
+        /// What was wrong.
+        what: String,
+    },
+    /// The reader did not ask for `max_poll_interval`: its partitions are given up until it does.
+    ReaderSilent {
+        /// The group.
+        group: Arc<str>,
+        /// For how long it did not.
+        interval: Duration,
+    },
     /// A fault that will be, or was, returned by the reader.
     Fault(Fault),
 }

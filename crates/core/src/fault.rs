@@ -112,6 +112,18 @@ pub enum Fault {
         /// What it does not speak.
         what: String,
     },
+    /// The group's coordinator refused us.
+    #[error("group {group}: {doing} was refused with {code}{}", said.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
+    Group {
+        /// The group.
+        group: Arc<str>,
+        /// What was refused: "joining", "committing", ...
+        doing: String,
+        /// The coordinator's error code.
+        code: Code,
+        /// What else is known of it.
+        said: Option<String>,
+    },
     /// No broker could be reached for as many rounds as `max_attempts` allows. Reading goes on by itself.
     #[error("no broker could be reached in {rounds} rounds over all known addresses, last {last}")]
     Unreachable {
@@ -136,6 +148,7 @@ impl Fault {
             | Self::TopicMissing { .. }
             | Self::PartitionMissing { .. }
             | Self::Unsupported { .. }
+            | Self::Group { .. }
             | Self::Unreachable { .. } => None,
         }
     }
@@ -155,7 +168,7 @@ impl Fault {
     /// The broker's error code, where there is one.
     pub fn code(&self) -> Option<Code> {
         match self {
-            Self::Topic { code, .. } | Self::Partition { code, .. } => Some(*code),
+            Self::Topic { code, .. } | Self::Partition { code, .. } | Self::Group { code, .. } => Some(*code),
             _ => None,
         }
     }

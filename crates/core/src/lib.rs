@@ -16,7 +16,7 @@ mod timer;
 mod verdict;
 
 pub use cluster::{Lane, Peer};
-pub use config::{Address, Config, MissingTopic, OnOutOfRange, Start, Subscription, Until};
+pub use config::{Address, Config, GroupConfig, MissingTopic, OnOutOfRange, Start, Subscription, Until};
 pub use event::Event;
 pub use fault::{Fault, Lost, TopicPartition};
 pub use fetch::{
@@ -27,6 +27,10 @@ pub use fetch::{
 };
 pub use group::assign::{
     Assignment, Assignor, GroupMember, GroupPartition, GroupTopics, Range, RoundRobin, Sticky,
+};
+pub use group::{
+    Commit, CommitError, CommitOffset, Committed, Member, Rebalance, RebalanceKind, Settled, Ticket,
+    tenure::{AckError, Tenure},
 };
 pub use machine::{Machine, NotRead};
 pub use request::{AskError, Asked, Body, FetchAsk, Reply, Request};

@@ -27,6 +27,7 @@ use crate::{
         resolve::{Aim, Resolving},
         turn::{Turn, TurnState},
     },
+    group::{Group, Question},
     request::{Body, Reply, Request},
     timer::{Timers, Why},
 };
@@ -54,6 +55,8 @@ pub struct Machine {
     /// Peers that failed since any of them answered; all of them make a round.
     pub(crate) failing: BTreeSet<Peer>,
     pub(crate) ledger: Arc<Ledger>,
+    /// Our part in a group.
+    pub(crate) group: Option<Group>,
     /// The reader found nothing when it asked last.
     pub(crate) reader_waits: bool,
     /// That the caller holds the whole budget was told.
@@ -103,6 +106,7 @@ pub(crate) enum Purpose {
     Offsets(Questions),
     Epochs(Vec<usize>),
     Fetch(Plan),
+    Group(Question),
 }
 
 /// After so many requests in a row that a broker speaks no version of, the reader fails.
@@ -124,6 +128,7 @@ impl Machine {
         let mut machine = Self {
             nodes: seeds.into_iter().enumerate().map(node).collect(),
             topics: topics.map(|s| Topic::new(s.topic.clone(), s.partitions.clone())).collect(),
+            group: config.group.clone().map(|group| Group::new(now, group)),
             config,
             rng,
             cursors: Vec::new(),
@@ -146,6 +151,7 @@ impl Machine {
             events: VecDeque::new(),
         };
         machine.want_metadata(now);
+        machine.begin_stored(now);
         machine
     }
 
@@ -178,8 +184,9 @@ impl Machine {
             (Purpose::Fetch(plan), Peer::Node(node), Reply::Fetch(reply)) => {
                 self.take_fetch(now, id, node, &plan, reply);
             }
+            (Purpose::Group(question), _, reply) => self.take_group(now, id, question, reply),
             // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
-            (purpose, peer, _) => self.unanswered_purpose(id, peer, purpose),
+            (purpose, peer, _) => self.unanswered_purpose(now, id, peer, purpose),
         }
     }
 
@@ -211,7 +218,7 @@ impl Machine {
         self.tell(Event::Misbehaved { peer: pledge.peer, what });
         self.peer_down(now, pledge.peer, pledge.lane);
         self.hang_up(pledge.peer, pledge.lane); // the next connection asks for its versions anew
-        self.unanswered_purpose(id, pledge.peer, pledge.purpose);
+        self.unanswered_purpose(now, id, pledge.peer, pledge.purpose);
     }
 
     /// A connection broke, or could not be made. Answers that were expected over it will not come.
@@ -231,7 +238,7 @@ impl Machine {
         for id in ids {
             if let Some(pledge) = self.asked.remove(&id) {
                 self.timers.remove(pledge.deadline, Why::Reply(id));
-                self.unanswered_purpose(id, peer, pledge.purpose);
+                self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }
         self.want_metadata(now);
@@ -245,6 +252,7 @@ impl Machine {
                 Why::MetadataHedge => self.hedge_metadata(now),
                 Why::Peer(peer) => self.peer_may_open(now, peer),
                 Why::Partition(index) => self.cursor_may_ask(now, index),
+                Why::Group => self.group_is_due(now),
                 Why::Reply(id) => self.reply_overdue(now, id),
             }
         }
@@ -260,6 +268,7 @@ impl Machine {
     pub fn seek(&mut self, at: &TopicPartition, start: Start) -> Result<(), NotRead> {
         match self.known(at)? {
             None => self.pending.entry(at.clone()).or_default().seek = Some(start),
+            Some(index) if self.recalling(index, start) => {}
             Some(index) => {
                 let until = if self.cursors[index].until.is_some() { None } else { self.config.until };
                 self.new_turn(index, Phase::Resolving(Resolving::new(Aim::Start(start), until)));
@@ -304,9 +313,13 @@ impl Machine {
     }
 
     /// The next thing to hand out.
-    pub fn take(&mut self) -> Take {
+    pub fn take(&mut self, now: Instant) -> Take {
+        self.reader_asks(now);
         if let Some(fault) = self.topics.iter().find_map(Topic::fault).cloned() {
             return Take::Fault(fault);
+        }
+        if let Some(fault) = self.group.as_ref().and_then(Group::fault) {
+            return Take::Fault(fault.clone());
         }
         if let Some(unsupported) = &self.unsupported {
             return Take::Fault(unsupported.fault.clone());
@@ -436,6 +449,7 @@ impl Machine {
 impl Machine {
     fn plan(&mut self, now: Instant) {
         self.plan_metadata(now);
+        self.plan_group(now);
         let ids: Vec<i32> = self.node_ids().collect();
         for id in ids {
             let Some(node) = self.nodes.get_mut(&Peer::Node(id)) else { continue };
@@ -457,7 +471,8 @@ impl Machine {
     pub(crate) fn send(&mut self, now: Instant, peer: Peer, lane: Lane, body: Body, purpose: Purpose) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let deadline = now + self.config.request_timeout + body.broker_wait();
+        let patience = self.config.request_timeout + body.broker_wait();
+        let deadline = now + body.patience().unwrap_or(patience).min(patience);
         self.timers.add(deadline, Why::Reply(id));
         self.asked.insert(id, Pledge { peer, lane, deadline, purpose });
         self.out.push_back(Request { id, peer, lane, body });
@@ -477,11 +492,12 @@ impl Machine {
     }
 
     /// A question will not be answered.
-    fn unanswered_purpose(&mut self, id: u64, peer: Peer, purpose: Purpose) {
+    fn unanswered_purpose(&mut self, now: Instant, id: u64, peer: Peer, purpose: Purpose) {
         let cursors = match purpose {
             Purpose::Metadata => return self.lost_metadata(id),
             Purpose::Offsets(questions) => questions.into_iter().map(|(index, _)| index).collect(),
             Purpose::Epochs(asked) => asked,
+            Purpose::Group(question) => return self.lost_group(now, id, question),
             Purpose::Fetch(plan) => {
                 if let Peer::Node(node) = peer {
                     self.free_fetch_lane(node, plan.lane, id);
@@ -597,8 +613,8 @@ impl Machine {
     }
 
     /// Closes all connections of a broker; what was asked over them is asked elsewhere.
-    pub(crate) fn hang_up_all(&mut self, peer: Peer) {
-        for lane in [Lane::Control, Lane::Long, Lane::Express] {
+    pub(crate) fn hang_up_all(&mut self, now: Instant, peer: Peer) {
+        for lane in Lane::ALL {
             self.hang_up(peer, lane);
         }
         let ids: Vec<u64> = self.asked.iter().filter(|(_, p)| p.peer == peer).map(|(&id, _)| id).collect();
@@ -606,7 +622,7 @@ impl Machine {
             if let Some(pledge) = self.asked.remove(&id) {
                 self.timers.remove(pledge.deadline, Why::Reply(id));
                 self.out.retain(|request| request.id != id);
-                self.unanswered_purpose(id, peer, pledge.purpose);
+                self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }
         if let Some(node) = self.nodes.get_mut(&peer) {
@@ -626,8 +642,14 @@ impl Machine {
     /// The partition's place; `None` if it is wanted but not known yet.
     fn known(&self, at: &TopicPartition) -> Result<Option<usize>, NotRead> {
         let is_wanted = |t: &&Topic| t.name == at.topic && t.wants(at.partition) && at.partition >= 0;
-        let wanted = self.topics.iter().find(is_wanted);
-        wanted.map(|topic| topic.cursor(at.partition)).ok_or_else(|| NotRead(at.clone()))
+        let wanted = self.topics.iter().find(is_wanted).filter(|topic| topic.subscribed);
+        let known = wanted.map(|topic| topic.cursor(at.partition)).ok_or_else(|| NotRead(at.clone()))?;
+        match known {
+            // In a group only what is ours can be sought, and only until it is given up.
+            Some(index) if matches!(self.cursors[index].phase, Phase::Idle) => Err(NotRead(at.clone())),
+            None if self.group.is_some() => Err(NotRead(at.clone())),
+            known => Ok(known),
+        }
     }
 
     pub(crate) fn cursor_named(&self, topic: &str, partition: i32) -> Option<usize> {
@@ -652,7 +674,7 @@ impl Machine {
     }
 
     /// The user waits for the partition: the express lane begins anew with no wait.
-    fn hasten(&mut self, index: usize) {
+    pub(crate) fn hasten(&mut self, index: usize) {
         self.touch(index);
         if let Some(node) = self.cursors[index].leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
             node.express_wait = Duration::ZERO;
@@ -827,10 +849,12 @@ impl Machine {
 
     /// Whether nothing is handed out, because the whole reader fails.
     fn fails(&self) -> bool {
-        self.unsupported.is_some() || self.topics.iter().any(|topic| topic.fault().is_some())
+        self.unsupported.is_some()
+            || self.group.as_ref().is_some_and(|group| group.fault().is_some())
+            || self.topics.iter().any(|topic| topic.fault().is_some())
     }
 
-    fn unready(&mut self, index: usize) {
+    pub(crate) fn unready(&mut self, index: usize) {
         if std::mem::take(&mut self.cursors[index].in_ready) {
             self.ready.retain(|&other| other != index);
         }

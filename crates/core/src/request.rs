@@ -8,9 +8,13 @@ use ottla_wire::{
     api::ApiVersions,
     frame,
     message::{
-        FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-        MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, Request as Speaks,
+        FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest,
+        HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
+        ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
+        OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+        OffsetForLeaderEpochResponse, Request as Speaks, SyncGroupRequest, SyncGroupResponse,
         fetch_request::{FetchPartition, FetchTopic},
+        offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics},
     },
 };
 
@@ -43,6 +47,36 @@ pub enum Body {
     LeaderEpochs(OffsetForLeaderEpochRequest),
     /// Records.
     Fetch(FetchAsk),
+    /// Who coordinates this group.
+    FindCoordinator(Arc<str>),
+    /// To be taken into a group; the coordinator may wait so long for the other members.
+    Join(JoinGroupRequest, Duration),
+    /// What we are assigned; the coordinator may wait so long for the leader.
+    Sync(SyncGroupRequest, Duration),
+    /// That we are here; an answer that takes longer is taken for lost.
+    Heartbeat(HeartbeatRequest, Duration),
+    /// Committed offsets.
+    Recall(RecallAsk),
+    /// Offsets to commit.
+    Commit(CommitAsk),
+    /// That we go.
+    Leave(LeaveGroupRequest),
+}
+
+/// A question for committed offsets, before it is known how the broker wants it asked.
+#[derive(Debug)]
+pub struct RecallAsk {
+    pub(crate) group: Arc<str>,
+    pub(crate) require_stable: bool,
+    pub(crate) topics: Vec<(String, Vec<i32>)>,
+}
+
+/// Offsets to commit.
+#[derive(Debug)]
+pub struct CommitAsk {
+    pub(crate) request: OffsetCommitRequest,
+    /// How long they are to be kept; said only by versions that old brokers speak, too.
+    pub(crate) retention: Option<Duration>,
 }
 
 /// A fetch, before it is known whether the broker names topics by id.
@@ -75,6 +109,13 @@ enum Kind {
     ListOffsets,
     LeaderEpochs,
     Fetch,
+    FindCoordinator,
+    Join,
+    Sync,
+    Heartbeat,
+    Recall,
+    Commit,
+    Leave,
 }
 
 /// An answer.
@@ -88,6 +129,20 @@ pub enum Reply {
     LeaderEpochs(OffsetForLeaderEpochResponse),
     /// To [`Body::Fetch`].
     Fetch(FetchReply),
+    /// To [`Body::FindCoordinator`].
+    Coordinator(FindCoordinatorResponse),
+    /// To [`Body::Join`].
+    Join(JoinGroupResponse),
+    /// To [`Body::Sync`].
+    Sync(SyncGroupResponse),
+    /// To [`Body::Heartbeat`].
+    Heartbeat(HeartbeatResponse),
+    /// To [`Body::Recall`].
+    Recall(OffsetFetchResponse),
+    /// To [`Body::Commit`].
+    Commit(OffsetCommitResponse),
+    /// To [`Body::Leave`].
+    Leave(LeaveGroupResponse),
 }
 
 /// Why a request could not be written.
@@ -119,6 +174,12 @@ pub enum AskError {
 /// The first Fetch version that names topics by id only.
 const FETCH_BY_ID: i16 = 13;
 
+/// The last versions of OffsetCommit and OffsetFetch that name topics by name.
+const OFFSETS_BY_NAME: i16 = 9;
+
+/// The last OffsetCommit version that says how long offsets are kept.
+const RETENTION: i16 = 4;
+
 impl Body {
     /// The request as a frame, in the highest version that both ends speak.
     ///
@@ -131,20 +192,29 @@ impl Body {
         correlation: i32,
         client_id: &str,
     ) -> Result<(Vec<u8>, Asked), AskError> {
+        let pen = Pen { versions, correlation, client_id };
         match self {
-            Self::Metadata(body) => write(body, Kind::Metadata, versions, i16::MAX, correlation, client_id),
-            Self::ListOffsets(body) => {
-                write(body, Kind::ListOffsets, versions, i16::MAX, correlation, client_id)
-            }
-            Self::LeaderEpochs(body) => {
-                write(body, Kind::LeaderEpochs, versions, i16::MAX, correlation, client_id)
-            }
+            Self::Metadata(body) => pen.write(body, Kind::Metadata, i16::MAX),
+            Self::ListOffsets(body) => pen.write(body, Kind::ListOffsets, i16::MAX),
+            Self::LeaderEpochs(body) => pen.write(body, Kind::LeaderEpochs, i16::MAX),
             Self::Fetch(ask) => {
                 // A zero id names nothing: without all ids we must speak names.
                 let by_name = ask.topics.iter().any(|t| t.id.is_zero());
                 let cap = if by_name { FETCH_BY_ID - 1 } else { i16::MAX };
-                write(&ask.request(), Kind::Fetch, versions, cap, correlation, client_id)
+                pen.write(&ask.request(), Kind::Fetch, cap)
             }
+            Self::FindCoordinator(group) => {
+                pen.write_as(|version| find(group, version), Kind::FindCoordinator, i16::MAX)
+            }
+            Self::Join(body, _) => pen.write(body, Kind::Join, i16::MAX),
+            Self::Sync(body, _) => pen.write(body, Kind::Sync, i16::MAX),
+            Self::Heartbeat(body, _) => pen.write(body, Kind::Heartbeat, i16::MAX),
+            Self::Recall(ask) => pen.write_as(|version| ask.request(version), Kind::Recall, OFFSETS_BY_NAME),
+            Self::Commit(ask) => {
+                let cap = if ask.retention.is_some() { RETENTION } else { OFFSETS_BY_NAME };
+                pen.write_as(|version| ask.request(version), Kind::Commit, cap)
+            }
+            Self::Leave(body) => pen.write_as(|version| leave(body, version), Kind::Leave, i16::MAX),
         }
     }
 
@@ -152,22 +222,53 @@ impl Body {
     pub fn broker_wait(&self) -> Duration {
         match self {
             Self::Fetch(ask) => ask.max_wait,
+            Self::Join(_, wait) | Self::Sync(_, wait) => *wait,
             _ => Duration::ZERO,
+        }
+    }
+
+    /// How long an answer is worth waiting for, if not as long as any other.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match self {
+            Self::Heartbeat(_, patience) => Some(*patience),
+            _ => None,
         }
     }
 }
 
-fn write<R: Speaks>(
-    body: &R,
-    kind: Kind,
-    versions: &ApiVersions,
-    cap: i16,
+/// What a request is written for.
+#[derive(Clone, Copy)]
+struct Pen<'a> {
+    versions: &'a ApiVersions,
     correlation: i32,
-    client_id: &str,
-) -> Result<(Vec<u8>, Asked), AskError> {
-    let version = versions.pick_at_most::<R>(cap).ok_or_else(|| no_version::<R>(versions, cap))?;
-    let frame = frame::encode_request(body, version, correlation, client_id)?;
-    Ok((frame, Asked { kind, version }))
+    client_id: &'a str,
+}
+
+impl Pen<'_> {
+    fn write<R: Speaks>(self, body: &R, kind: Kind, cap: i16) -> Result<(Vec<u8>, Asked), AskError> {
+        let version = self.version::<R>(cap)?;
+        self.write_in(body, kind, version)
+    }
+
+    /// Writes what is said differently in different versions.
+    fn write_as<R: Speaks>(
+        self,
+        body: impl FnOnce(i16) -> R,
+        kind: Kind,
+        cap: i16,
+    ) -> Result<(Vec<u8>, Asked), AskError> {
+        let version = self.version::<R>(cap)?;
+        self.write_in(&body(version), kind, version)
+    }
+
+    fn version<R: Speaks>(self, cap: i16) -> Result<i16, AskError> {
+        self.versions.pick_at_most::<R>(cap).ok_or_else(|| no_version::<R>(self.versions, cap))
+    }
+
+    fn write_in<R: Speaks>(self, body: &R, kind: Kind, version: i16) -> Result<(Vec<u8>, Asked), AskError> {
+        let frame = frame::encode_request(body, version, self.correlation, self.client_id)?;
+        Ok((frame, Asked { kind, version }))
+    }
 }
 
 fn no_version<R: Speaks>(versions: &ApiVersions, cap: i16) -> AskError {
@@ -179,6 +280,74 @@ fn no_version<R: Speaks>(versions: &ApiVersions, cap: i16) -> AskError {
             theirs: format!("{low} to {high}"),
             ours: format!("{} to {}", R::VERSIONS.start(), (*R::VERSIONS.end()).min(cap)),
         },
+    }
+}
+
+/// Several keys at once from version 4 on.
+fn find(group: &str, version: i16) -> FindCoordinatorRequest {
+    match version {
+        ..4 => FindCoordinatorRequest { key: group.to_owned(), ..FindCoordinatorRequest::default() },
+        _ => FindCoordinatorRequest {
+            coordinator_keys: vec![group.to_owned()],
+            ..FindCoordinatorRequest::default()
+        },
+    }
+}
+
+/// Several members at once from version 3 on.
+fn leave(body: &LeaveGroupRequest, version: i16) -> LeaveGroupRequest {
+    match (version, body.members.first()) {
+        (..3, Some(member)) => LeaveGroupRequest {
+            group_id: body.group_id.clone(),
+            member_id: member.member_id.clone(),
+            ..LeaveGroupRequest::default()
+        },
+        _ => body.clone(),
+    }
+}
+
+impl RecallAsk {
+    /// Several groups at once from version 8 on.
+    fn request(&self, version: i16) -> OffsetFetchRequest {
+        let require_stable = version >= 7 && self.require_stable;
+        if version >= 8 {
+            let topic = |(name, partitions): &(String, Vec<i32>)| OffsetFetchRequestTopics {
+                name: name.clone(),
+                partition_indexes: partitions.clone(),
+                ..OffsetFetchRequestTopics::default()
+            };
+            let group = OffsetFetchRequestGroup {
+                group_id: self.group.to_string(),
+                topics: Some(self.topics.iter().map(topic).collect()),
+                ..OffsetFetchRequestGroup::default()
+            };
+            return OffsetFetchRequest {
+                groups: vec![group],
+                require_stable,
+                ..OffsetFetchRequest::default()
+            };
+        }
+        let topic = |(name, partitions): &(String, Vec<i32>)| OffsetFetchRequestTopic {
+            name: name.clone(),
+            partition_indexes: partitions.clone(),
+            ..OffsetFetchRequestTopic::default()
+        };
+        OffsetFetchRequest {
+            group_id: self.group.to_string(),
+            topics: Some(self.topics.iter().map(topic).collect()),
+            require_stable,
+            ..OffsetFetchRequest::default()
+        }
+    }
+}
+
+impl CommitAsk {
+    fn request(&self, version: i16) -> OffsetCommitRequest {
+        let mut request = self.request.clone();
+        if let Some(retention) = self.retention.filter(|_| version <= RETENTION) {
+            request.retention_time_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
+        }
+        request
     }
 }
 
@@ -216,20 +385,25 @@ impl Asked {
     /// What the broker sent that the version does not allow.
     pub fn decode(self, frame: Bytes) -> Result<Reply, DecodeError> {
         Ok(match self.kind {
-            Kind::Metadata => {
-                Reply::Metadata(frame::decode_response::<MetadataRequest>(frame, self.version)?.1)
-            }
-            Kind::ListOffsets => {
-                Reply::ListOffsets(frame::decode_response::<ListOffsetsRequest>(frame, self.version)?.1)
-            }
-            Kind::LeaderEpochs => Reply::LeaderEpochs(
-                frame::decode_response::<OffsetForLeaderEpochRequest>(frame, self.version)?.1,
-            ),
+            Kind::Metadata => Reply::Metadata(self.read::<MetadataRequest>(frame)?),
+            Kind::ListOffsets => Reply::ListOffsets(self.read::<ListOffsetsRequest>(frame)?),
+            Kind::LeaderEpochs => Reply::LeaderEpochs(self.read::<OffsetForLeaderEpochRequest>(frame)?),
             Kind::Fetch => {
                 let bytes = frame.len();
-                let response: FetchResponse = frame::decode_response::<FetchRequest>(frame, self.version)?.1;
+                let response: FetchResponse = self.read::<FetchRequest>(frame)?;
                 Reply::Fetch(FetchReply::outline(response, bytes))
             }
+            Kind::FindCoordinator => Reply::Coordinator(self.read::<FindCoordinatorRequest>(frame)?),
+            Kind::Join => Reply::Join(self.read::<JoinGroupRequest>(frame)?),
+            Kind::Sync => Reply::Sync(self.read::<SyncGroupRequest>(frame)?),
+            Kind::Heartbeat => Reply::Heartbeat(self.read::<HeartbeatRequest>(frame)?),
+            Kind::Recall => Reply::Recall(self.read::<OffsetFetchRequest>(frame)?),
+            Kind::Commit => Reply::Commit(self.read::<OffsetCommitRequest>(frame)?),
+            Kind::Leave => Reply::Leave(self.read::<LeaveGroupRequest>(frame)?),
         })
+    }
+
+    fn read<R: Speaks>(self, frame: Bytes) -> Result<R::Response, DecodeError> {
+        Ok(frame::decode_response::<R>(frame, self.version)?.1)
     }
 }

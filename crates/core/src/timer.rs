@@ -16,6 +16,8 @@ pub enum Why {
     Peer(Peer),
     /// A partition that failed may be asked for again.
     Partition(usize),
+    /// Something of the group is due: a heartbeat, a commit, the end of a session or of a revoke.
+    Group,
     /// A reply is overdue.
     Reply(u64),
 }

@@ -1198,7 +1198,7 @@ fn a_fault_of_the_whole_reader_is_told_every_time_until_it_is_mended() {
         world.until(secs(1), "it is told", |w| !w.faults(reader).is_empty());
         for _ in 0..200 {
             world.run(ms(50));
-            let taken = world.clients[reader].machine.take();
+            let taken = world.take(reader);
             assert!(matches!(taken, ottla_core::Take::Fault(_)), "{api:?}: {taken:?}");
         }
         let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();
@@ -1285,7 +1285,7 @@ fn a_broker_that_cannot_be_asked_for_records_fails_the_reader_until_it_can() {
     assert!(matches!(world.faults(reader).last(), Some(Fault::Unsupported { .. })));
     for _ in 0..200 {
         world.run(ms(50));
-        let taken = world.clients[reader].machine.take();
+        let taken = world.take(reader);
         assert!(matches!(taken, ottla_core::Take::Fault(_)), "{taken:?}");
     }
     let told = world.events(reader).filter(|e| matches!(e, Event::Fault(_))).count();

@@ -130,7 +130,7 @@ impl Shared {
         if let Some(begun) = begun() {
             return Next::Begun(begun);
         }
-        let taken = state.machine.take();
+        let taken = state.machine.take(Instant::now());
         if let Take::Waiting = taken {
             match &mut state.reader {
                 Some(known) => known.clone_from(waker),

@@ -1,7 +1,11 @@
 //! The picture of the cluster: who is there, who leads what. Asked of one broker at a time, of a second one if the
 //! first is slow, of the bootstrap list when nobody else answers (KIP-899).
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ottla_wire::{
     code::Code,
@@ -49,6 +53,7 @@ pub(crate) struct Metadata {
     backoff: Backoff,
     /// How often an answer was missed or of no use.
     troubles: u64,
+    answered_once: bool,
 }
 
 /// A question that is not answered yet.
@@ -107,12 +112,8 @@ impl Machine {
 
     fn ask_metadata(&mut self, now: Instant) {
         let Some(peer) = self.metadata_peer() else { return };
-        let topic = |topic: &super::topic::Topic| MetadataRequestTopic {
-            name: Some(topic.name.to_string()),
-            ..MetadataRequestTopic::default()
-        };
         let request = MetadataRequest {
-            topics: Some(self.topics.iter().map(topic).collect()),
+            topics: self.topics_to_ask(),
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
@@ -120,6 +121,21 @@ impl Machine {
         self.metadata.asked.push(Question { peer, id, since: now, standing: Standing::Fresh });
         self.metadata.not_before = Some(now + self.config.backoff_min);
         self.timers.add(now + HEDGE, Why::MetadataHedge);
+    }
+
+    /// Our topics, and those that a group's leader has to know; all there are (`None`) for a pattern.
+    fn topics_to_ask(&self) -> Option<Vec<MetadataRequestTopic>> {
+        if self.config.pattern.is_some() {
+            return None;
+        }
+        let ours = self.topics.iter().filter(|topic| topic.subscribed).map(|topic| &topic.name);
+        let foreign = self.group.as_ref().map(|group| group.foreign()).unwrap_or_default();
+        let names: BTreeSet<&Arc<str>> = ours.chain(foreign).collect();
+        let topic = |name: &Arc<str>| MetadataRequestTopic {
+            name: Some(name.to_string()),
+            ..MetadataRequestTopic::default()
+        };
+        Some(names.into_iter().map(topic).collect())
     }
 
     /// The broker that has failed least lately, then the one whose answer was missed or of no use longest ago; brokers
@@ -153,23 +169,59 @@ impl Machine {
         if code != Code::NONE {
             return self.poor_metadata(now, peer, &format!("answered metadata with {code}"));
         }
-        self.take_brokers(response);
+        self.take_brokers(now, response);
+        self.match_topics(response);
         let mut complete = self.names_all_topics(peer, response);
         for topic in &response.topics {
             complete &= self.take_topic(topic);
         }
         self.leave_seed(peer);
         self.schedule_metadata(now, peer, complete);
+        self.group_sees(now, response);
+    }
+
+    /// Subscribes to topics whose names match the pattern.
+    fn match_topics(&mut self, response: &MetadataResponse) {
+        let first_look = !std::mem::replace(&mut self.metadata.answered_once, true);
+        let Some(pattern) = &self.config.pattern else { return };
+        for topic in response.topics.iter().filter(|topic| !topic.is_internal) {
+            let Some(name) = topic.name.as_deref() else { continue };
+            if Code(topic.error_code) != Code::NONE || !pattern.is_match(name) {
+                continue;
+            }
+            if !self.topics.iter().any(|known| *known.name == *name) {
+                let mut found = super::topic::Topic::new(Arc::from(name), None);
+                if !first_look {
+                    found.presence = Presence::Missing; // so that it is read from its beginning, and told
+                }
+                self.topics.push(found);
+            }
+        }
     }
 
     fn names_all_topics(&mut self, peer: Peer, response: &MetadataResponse) -> bool {
         let named = |name: &str| response.topics.iter().any(|topic| topic.name.as_deref() == Some(name));
-        let left_out: Vec<_> =
-            self.topics.iter().map(|topic| topic.name.clone()).filter(|name| !named(name)).collect();
+        if self.config.pattern.is_some() {
+            return self.miss_topics(response); // who asks for all is not told what is not there
+        }
+        let wanted = self.topics.iter().filter(|topic| topic.subscribed);
+        let left_out: Vec<_> = wanted.map(|topic| topic.name.clone()).filter(|name| !named(name)).collect();
         for name in &left_out {
             self.tell(Event::Misbehaved { peer, what: format!("left topic {name} out of its metadata") });
         }
         left_out.is_empty()
+    }
+
+    /// Whatever the list of all topics does not hold is not there.
+    fn miss_topics(&mut self, response: &MetadataResponse) -> bool {
+        let named = |name: &str| response.topics.iter().any(|topic| topic.name.as_deref() == Some(name));
+        let missing: Vec<usize> =
+            (0..self.topics.len()).filter(|&index| !named(&self.topics[index].name)).collect();
+        let mut complete = true;
+        for index in missing {
+            complete &= !self.topics[index].subscribed || self.topic_missing(index);
+        }
+        complete
     }
 
     fn poor_metadata(&mut self, now: Instant, peer: Peer, what: &str) {
@@ -206,21 +258,21 @@ impl Machine {
         }
     }
 
-    fn take_brokers(&mut self, response: &MetadataResponse) {
+    fn take_brokers(&mut self, now: Instant, response: &MetadataResponse) {
         for broker in &response.brokers {
             if let Ok(port) = u16::try_from(broker.port) {
-                self.learn_node(broker.node_id, Address { host: broker.host.clone(), port });
+                self.learn_node(now, broker.node_id, Address { host: broker.host.clone(), port });
             }
         }
         let listed = |id: i32| response.brokers.iter().any(|b| b.node_id == id);
         let gone: Vec<i32> = self.node_ids().filter(|&id| !listed(id)).collect();
         for id in gone {
-            self.forget_node(id);
+            self.forget_node(now, id);
         }
     }
 
     /// Enters a broker, or its new address.
-    pub(crate) fn learn_node(&mut self, id: i32, address: Address) {
+    pub(crate) fn learn_node(&mut self, now: Instant, id: i32, address: Address) {
         let peer = Peer::Node(id);
         match self.nodes.get_mut(&peer) {
             Some(node) if node.address == address => {}
@@ -228,7 +280,7 @@ impl Machine {
                 node.address = address;
                 node.phase = super::node::Phase::Open;
                 node.dirty = true;
-                self.hang_up_all(peer);
+                self.hang_up_all(now, peer);
             }
             None => {
                 self.nodes.insert(peer, Node::new(address, self.config.max_bytes));
@@ -236,15 +288,16 @@ impl Machine {
         }
     }
 
-    fn forget_node(&mut self, id: i32) {
+    fn forget_node(&mut self, now: Instant, id: i32) {
         let peer = Peer::Node(id);
-        self.hang_up_all(peer);
+        self.hang_up_all(now, peer);
         let led = self.nodes.get_mut(&peer).map(|node| std::mem::take(&mut node.cursors)).unwrap_or_default();
         for index in led {
             self.cursors[index].leader = None;
             self.cursors[index].live = None;
         }
         self.nodes.remove(&peer);
+        self.coordinator_may_be_gone(id);
         self.failing.remove(&peer);
         self.forget_unsupported(peer);
     }
@@ -252,7 +305,9 @@ impl Machine {
     /// Takes what is said of a topic; false if something of it is still missing.
     fn take_topic(&mut self, answer: &MetadataResponseTopic) -> bool {
         let name = answer.name.as_deref().unwrap_or_default();
-        let Some(index) = self.topics.iter().position(|t| *t.name == *name) else { return true };
+        let Some(index) = self.topics.iter().position(|t| t.subscribed && *t.name == *name) else {
+            return true;
+        };
         let code = Code(answer.error_code);
         match verdict(Place::Topic, code) {
             _ if code == Code::NONE => self.topic_there(index, answer),
@@ -361,6 +416,11 @@ impl Machine {
     fn restart_topic(&mut self, index: usize, answer: &MetadataResponseTopic) {
         let cursors: Vec<usize> = self.topics[index].cursors.values().copied().collect();
         for cursor in cursors {
+            if matches!(self.cursors[cursor].phase, Phase::Idle | Phase::Recalling) {
+                let cursor = &mut self.cursors[cursor];
+                (cursor.leader_epoch, cursor.last_epoch, cursor.remembered) = (-1, -1, None);
+                continue;
+            }
             let until = self.config.until;
             let old =
                 self.new_turn(cursor, Phase::Resolving(Resolving::new(Aim::Start(Start::Earliest), until)));
@@ -394,7 +454,9 @@ impl Machine {
         let known = self.nodes.contains_key(&Peer::Node(answer.leader_id));
         let leader = (answer.leader_id >= 0 && known).then_some(answer.leader_id);
         self.lead(index, leader, answer.leader_epoch);
-        self.cursors[index].leader.is_some() // not so if the answer was old news
+        // Old news name no leader; and what is not ours to read needs none.
+        let cursor = &self.cursors[index];
+        cursor.leader.is_some() || matches!(cursor.phase, Phase::Idle)
     }
 
     /// The cursor of a partition, made at need.
@@ -406,6 +468,9 @@ impl Machine {
             return Some(index);
         }
         let at = TopicPartition { topic: self.topics[topic].name.clone(), partition };
+        if self.group.is_some() {
+            return Some(self.group_cursor(topic, at, start));
+        }
         let pending = self.pending.remove(&at).unwrap_or_default();
         let aim = Aim::Start(pending.seek.unwrap_or(start));
         let index = self.cursors.len();
@@ -416,6 +481,23 @@ impl Machine {
             self.pause_cursor(index);
         }
         Some(index)
+    }
+
+    /// The cursor of a group's partition: ours when it is assigned, or at once where nobody assigns.
+    fn group_cursor(&mut self, topic: usize, at: TopicPartition, start: Start) -> usize {
+        let index = self.cursors.len();
+        let partition = at.partition;
+        self.cursors.push(Cursor::idle(at, topic, start));
+        self.topics[topic].cursors.insert(partition, index);
+        self.own_if_unassigned(index);
+        index
+    }
+
+    /// The cursor of a partition that was assigned to us, be it that metadata does not know it yet: then it is so new that
+    /// it is read from its beginning.
+    pub(crate) fn cursor_for(&mut self, at: &TopicPartition) -> Option<usize> {
+        let topic = self.topics.iter().position(|topic| topic.name == at.topic)?;
+        self.cursor_at(topic, at.partition, Start::Earliest)
     }
 
     /// Enters who leads a partition. News of an older epoch is no news.
@@ -441,6 +523,9 @@ impl Machine {
 
     fn leaderless(&mut self, index: usize) {
         let cursor = &mut self.cursors[index];
+        if matches!(cursor.phase, Phase::Idle) {
+            return; // whose it is has the trouble
+        }
         if !std::mem::replace(&mut cursor.told_leaderless, true) {
             let at = cursor.at.clone();
             self.tell(Event::LeaderMissing { at });
@@ -472,6 +557,7 @@ impl Machine {
         }
         self.recount(index);
         if let Some(leader) = to
+            && !matches!(self.cursors[index].phase, Phase::Idle)
             && (std::mem::take(&mut self.cursors[index].told_leaderless) || from.is_some())
         {
             self.tell(Event::LeaderChanged { at, leader });
@@ -480,6 +566,11 @@ impl Machine {
 }
 
 impl Metadata {
+    /// Whether the cluster is known at all.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.answered_once
+    }
+
     /// Whether an answer may come soon.
     fn is_asked(&self) -> bool {
         self.asked.iter().any(|question| question.standing == Standing::Fresh)

@@ -24,6 +24,14 @@ pub enum Lane {
     Long,
     /// The fetch for what became fetchable while the long lane is parked; waits 50 ms at most.
     Express,
+    /// Heartbeats and offsets of a group, at its coordinator.
+    Group,
+    /// JoinGroup and SyncGroup, which the coordinator may hold for a whole rebalance.
+    Join,
+}
+
+impl Lane {
+    pub(crate) const ALL: [Self; 5] = [Self::Control, Self::Long, Self::Express, Self::Group, Self::Join];
 }
 
 /// Whether a broker may be asked.

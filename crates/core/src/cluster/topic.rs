@@ -29,6 +29,8 @@ pub(crate) struct Topic {
     /// Zero where the broker does not speak topic ids (before 2.8).
     pub(crate) id: Uuid,
     pub(crate) presence: Presence,
+    /// Whether it is to be read (still).
+    pub(crate) subscribed: bool,
     /// Which partitions the user named; `None` means all.
     pub(crate) wanted: Option<Vec<i32>>,
     /// How many partitions the cluster has.
@@ -49,6 +51,7 @@ impl Topic {
             name,
             id: Uuid::ZERO,
             presence: Presence::Unknown,
+            subscribed: true,
             wanted,
             count: 0,
             cursors: BTreeMap::new(),
@@ -60,7 +63,7 @@ impl Topic {
 
     /// Why the reader fails, if it does.
     pub(crate) fn fault(&self) -> Option<&Fault> {
-        self.fault.as_ref().or(self.refused.as_ref())
+        self.fault.as_ref().or(self.refused.as_ref()).filter(|_| self.subscribed)
     }
 
     pub(crate) fn wants(&self, partition: i32) -> bool {

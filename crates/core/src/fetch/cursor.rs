@@ -7,12 +7,21 @@ use super::{
     resolve::{Aim, Resolving},
     turn::Turn,
 };
-use crate::{backoff::Backoff, cluster::Lane, config::Until, fault::TopicPartition};
+use crate::{
+    backoff::Backoff,
+    cluster::Lane,
+    config::{Start, Until},
+    fault::TopicPartition,
+    group::Stake,
+};
 
 /// What a partition is doing.
 ///
 /// ```text
-///                          epoch changed
+///   Idle <--assigned, revoked--> Recalling      (in a group: not ours; its committed offset is asked for)
+///                                    |
+///      .-----------------------------'
+///      v                   epoch changed
 ///   Resolving --found--> Reading <-------> Validating      (KIP-320; found while the leader changed: at once here)
 ///      ^  ^                 |    validated, or moved back by a truncation
 ///      |  '--out of range---'
@@ -21,6 +30,10 @@ use crate::{backoff::Backoff, cluster::Lane, config::Until, fault::TopicPartitio
 /// ```
 #[derive(Debug)]
 pub(crate) enum Phase {
+    /// It is not ours to read.
+    Idle,
+    /// Its committed offset is asked for.
+    Recalling,
     /// The position is asked for.
     Resolving(Resolving),
     /// The position is known, and records are fetched from there.
@@ -67,6 +80,12 @@ pub(crate) struct Cursor {
     pub(crate) gone: bool,
     /// That it has no leader was told.
     pub(crate) told_leaderless: bool,
+    /// Where to begin if nothing is committed.
+    pub(crate) start: Start,
+    /// In a group, while it is ours.
+    pub(crate) stake: Option<Stake>,
+    /// Where we were when it was ours the last time.
+    pub(crate) remembered: Option<i64>,
 }
 
 impl Cursor {
@@ -74,7 +93,7 @@ impl Cursor {
         Self {
             at,
             topic,
-            turn: Arc::new(Turn::new(false)),
+            turn: Arc::new(Turn::new(false, None)),
             phase: Phase::Resolving(Resolving::new(aim, until)),
             leader: None,
             leader_epoch: -1,
@@ -92,7 +111,17 @@ impl Cursor {
             retry_at: None,
             gone: false,
             told_leaderless: false,
+            start: Start::default(),
+            stake: None,
+            remembered: None,
         }
+    }
+
+    /// A partition of a group's topic, which is not ours yet.
+    pub(crate) fn idle(at: TopicPartition, topic: usize, start: Start) -> Self {
+        let mut cursor = Self::new(at, topic, Aim::Start(start), None);
+        (cursor.phase, cursor.start) = (Phase::Idle, start);
+        cursor
     }
 
     /// Whether records may be asked for now, room apart.
@@ -118,14 +147,16 @@ impl Cursor {
                 let reached = |until| self.turn.position().is_some_and(|position| position >= until);
                 self.until.is_some_and(reached)
             }
-            Phase::Resolving(_) | Phase::Validating => false,
+            Phase::Idle => true,
+            Phase::Resolving(_) | Phase::Validating | Phase::Recalling => false,
         }
     }
 
     /// Begins a new turn: what is queued or under way belongs to the old one.
     pub(crate) fn begin_turn(&mut self, phase: Phase) {
         self.turn.end();
-        self.turn = Arc::new(Turn::new(self.paused));
+        let tenure = self.stake.as_ref().map(|stake| stake.tenure.clone());
+        self.turn = Arc::new(Turn::new(self.paused, tenure));
         self.phase = phase;
         self.next = -1;
         self.live = None;
@@ -141,7 +172,7 @@ impl Cursor {
         match &mut self.phase {
             Phase::Resolving(resolving) => return resolving.unsure = true,
             Phase::Reading if self.last_epoch >= 0 => self.phase = Phase::Validating,
-            Phase::Reading | Phase::Validating | Phase::Failed => {}
+            Phase::Idle | Phase::Recalling | Phase::Reading | Phase::Validating | Phase::Failed => {}
         }
         self.live = None;
     }
@@ -160,7 +191,7 @@ impl Cursor {
         self.until = until.or(self.until); // an end once found stays
         self.phase = Phase::Reading;
         if self.turn.position().is_none() {
-            self.turn.advance(start);
+            self.turn.begin(start, start);
         }
     }
 }

@@ -154,6 +154,7 @@ impl Machine {
                 let beyond = resolving.is_beyond_end(start);
                 cursor.stand(start, until);
                 cursor.found(epoch, unsure);
+                self.begin_stake(index, start);
                 if beyond {
                     self.find_range(index);
                 }
@@ -200,7 +201,13 @@ impl Machine {
     pub(crate) fn rewind(&mut self, index: usize, to: i64, until: Option<i64>) {
         let turn = self.new_turn(index, Phase::Reading);
         let start = turn.position().map_or(to, |position| position.min(to));
-        self.cursors[index].stand(start, until);
+        let cursor = &mut self.cursors[index];
+        cursor.stand(start, until);
+        // What lay between the last record and here is not in the log, then as now.
+        cursor.turn.begin(start, if turn.handed() < 0 { start } else { turn.handed().min(start) });
+        if let Some(stake) = &cursor.stake {
+            stake.tenure.cut(to);
+        }
     }
 
     /// A broker that knows no leader epoch as high as ours is behind, and catches up; if it does not, what we were told

@@ -310,7 +310,7 @@ impl Machine {
     ) -> bool {
         let code = Code(fetched.data.error_code);
         if code != Code::NONE {
-            let hinted = self.take_leader_hint(index, &fetched, endpoints);
+            let hinted = self.take_leader_hint(now, index, &fetched, endpoints);
             match hinted && self.cursors[index].backoff.failures() == 0 {
                 true => self.follow_hint(now, index, code),
                 false => self.judge_cursor(now, index, Place::Fetch, code),
@@ -340,6 +340,9 @@ impl Machine {
             };
             cursor.next = part.next;
             cursor.last_epoch = accepted.last_epoch;
+            if let Some(stake) = &mut cursor.stake {
+                stake.note_epochs(&part.batches);
+            }
             self.enqueue(index, Entry::Part(part));
         }
         match damage {
@@ -379,6 +382,7 @@ impl Machine {
     /// The broker names the new leader in its refusal (KIP-951); true if that is news.
     fn take_leader_hint(
         &mut self,
+        now: Instant,
         index: usize,
         fetched: &FetchedPartition,
         endpoints: &[NodeEndpoint],
@@ -390,7 +394,7 @@ impl Machine {
         if let Some(endpoint) = endpoints.iter().find(|e| e.node_id == hint.leader_id)
             && let Ok(port) = u16::try_from(endpoint.port)
         {
-            self.learn_node(hint.leader_id, Address { host: endpoint.host.clone(), port });
+            self.learn_node(now, hint.leader_id, Address { host: endpoint.host.clone(), port });
         }
         let known = self.nodes.contains_key(&Peer::Node(hint.leader_id));
         if known {

@@ -1,6 +1,11 @@
 //! The fence between what is ours to hand out and what is not any more.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, AtomicU8, Ordering},
+};
+
+use crate::group::tenure::Tenure;
 
 /// A period in which the offsets of a partition come strictly increasing.
 ///
@@ -16,6 +21,10 @@ pub struct Turn {
     state: AtomicU8,
     /// The offset of the next record to hand out; -1 while it is not known.
     position: AtomicI64,
+    /// The offset after the last record that was handed out, or where handing out began.
+    handed: AtomicI64,
+    /// The tenure that it is part of, in a group.
+    tenure: Option<Arc<Tenure>>,
 }
 
 /// What a walker may do.
@@ -34,8 +43,18 @@ const PAUSED: u8 = 1;
 const OVER: u8 = 2;
 
 impl Turn {
-    pub(crate) fn new(paused: bool) -> Self {
-        Self { state: AtomicU8::new(if paused { PAUSED } else { LIVE }), position: AtomicI64::new(-1) }
+    pub(crate) fn new(paused: bool, tenure: Option<Arc<Tenure>>) -> Self {
+        Self {
+            state: AtomicU8::new(if paused { PAUSED } else { LIVE }),
+            position: AtomicI64::new(-1),
+            handed: AtomicI64::new(-1),
+            tenure,
+        }
+    }
+
+    /// The tenure that it is part of; `None` without a group.
+    pub fn tenure(&self) -> Option<&Arc<Tenure>> {
+        self.tenure.as_ref()
     }
 
     /// Whether records of it may be handed out now.
@@ -55,13 +74,32 @@ impl Turn {
 
     /// The offset of the next record to hand out, once it is known.
     pub fn position(&self) -> Option<i64> {
-        Some(self.position.load(Ordering::Relaxed)).filter(|&p| p >= 0)
+        let position = self.position.load(Ordering::Relaxed).max(self.handed());
+        Some(position).filter(|&position| position >= 0)
     }
 
-    /// Everything before this offset has been handed out.
+    /// Everything before this offset has been handed out, or is not there to be.
     #[inline]
     pub fn advance(&self, position: i64) {
         self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// The offset after the last record that was handed out: what lies between there and the next one is not in the log.
+    #[inline]
+    pub fn handed(&self) -> i64 {
+        self.handed.load(Ordering::Relaxed)
+    }
+
+    /// The record before this offset has been handed out.
+    #[inline]
+    pub fn hand_out(&self, end: i64) {
+        self.handed.store(end, Ordering::Relaxed);
+    }
+
+    /// Begins at `start`; what lies between `handed` and there is not in the log.
+    pub(crate) fn begin(&self, start: i64, handed: i64) {
+        self.position.store(start, Ordering::Relaxed);
+        self.handed.store(handed, Ordering::Relaxed);
     }
 
     pub(crate) fn set_paused(&self, paused: bool) {

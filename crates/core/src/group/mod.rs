@@ -1,3 +1,348 @@
-//! Groups: members that share the partitions of their topics.
+//! Groups: members that share the partitions of their topics, and the offsets that they store.
+//!
+//! The classic protocol: a coordinator (one of the brokers) keeps the list of members, one of them (the leader) assigns.
+//! Each file is one concern of the [`Machine`]; the rules that hold between them are in DESIGN.md.
 
 pub(crate) mod assign;
+mod classic;
+mod close;
+mod commit;
+mod coordinator;
+mod lead;
+mod rebalance;
+mod recall;
+mod silence;
+pub(crate) mod tenure;
+pub(crate) mod verdict;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ottla_wire::code::Code;
+
+pub(crate) use self::rebalance::Stake;
+use self::{
+    assign::GroupTopics, classic::Joined, close::Closing, commit::Commits, coordinator::Coordinator,
+    recall::Recalls, silence::Silence, verdict::Place,
+};
+pub use self::{
+    commit::{Commit, CommitError, CommitOffset, Committed, Settled, Ticket},
+    rebalance::{Rebalance, RebalanceKind},
+};
+use crate::{
+    backoff::Backoff,
+    cluster::Peer,
+    config::GroupConfig,
+    event::Event,
+    fault::{Fault, TopicPartition},
+    machine::Machine,
+    request::Reply,
+    timer::Why,
+};
+
+/// Our part in a group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) config: GroupConfig,
+    pub(crate) phase: Phase,
+    coordinator: Coordinator,
+    /// What the coordinator calls us; empty until it does.
+    member: String,
+    /// Of our last assignment, or of the one that is being made; -1 for none.
+    generation: i32,
+    /// The assignor that the group agreed on.
+    protocol: String,
+    leads: bool,
+    /// Our partitions, by cursor.
+    owned: Vec<usize>,
+    /// What we were assigned last, and in which generation; assignors are told.
+    last_assigned: (Vec<TopicPartition>, i32),
+    commits: Commits,
+    recalls: Recalls,
+    /// What to tell who has hooks.
+    rebalances: VecDeque<Rebalance>,
+    next_rebalance: u64,
+    /// The last time at which we spoke to the coordinator and it knew us.
+    heard: Instant,
+    /// The heartbeat that waits for its answer, and when it was sent.
+    heartbeat: Option<(u64, Instant)>,
+    heartbeat_due: Option<Instant>,
+    /// After a failure: not before.
+    not_before: Option<Instant>,
+    backoff: Backoff,
+    /// Why we join the next time (KIP-800).
+    reason: String,
+    /// Why we are to join anew as soon as we are in.
+    rejoin_wanted: Option<String>,
+    /// The topics that the coordinator knows us to read.
+    joined_topics: Vec<Arc<str>>,
+    /// Why the whole reader fails, until an answer says otherwise.
+    fault: Option<Fault>,
+    /// The topics of the group as metadata has them.
+    view: GroupTopics,
+    /// What our assignment as a leader was made from: by topic, how many partitions.
+    assigned_from: BTreeMap<Arc<str>, usize>,
+    /// Topics that are gone from metadata, and how often in a row.
+    vanished: BTreeMap<Arc<str>, u32>,
+    /// Topics that other members read, for a leader.
+    foreign: Vec<Arc<str>>,
+    /// What metadata has answered for since all had joined.
+    asked_for: Option<BTreeSet<Arc<str>>>,
+    silence: Silence,
+    closing: Option<Closing>,
+}
+
+/// How far our membership is.
+///
+/// ```text
+///                  (a new member id: once more)
+///                        .----.
+///                        v    |    leader
+///   Apart --join------> Joining ------> Assigning --sync--> Syncing --answer--> Stable
+///    ^  ^                 |  '---------------sync-------------^  |              | |
+///    |  '-----------------'--------- refused, connection lost ---'              | |
+///    |                                                                          | |
+///    |                             rebalance, growth, other topics, silence     | |
+///    '--- committed, given up --- Revoking <------------------------------------' |
+///    '--- lost: unknown, stale, the session is over <-----------------------------'
+///
+///   Left: closed, or fenced by another process with our instance id
+/// ```
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// We own nothing, and join as soon as we may.
+    Apart,
+    /// The coordinator waits for the other members.
+    Joining { request: u64 },
+    /// The leader waits for metadata, to assign.
+    Assigning { joined: Joined, until: Instant },
+    /// The coordinator waits for the leader.
+    Syncing { request: u64 },
+    /// We read what we were assigned.
+    Stable,
+    /// We hand out nothing any more, and commit what was acknowledged.
+    Revoking(Revoking),
+    /// Nothing more is done.
+    Left,
+}
+
+/// Giving up what we own.
+#[derive(Debug)]
+pub(crate) struct Revoking {
+    /// The hook that has not said yet that it is done, and how long it may take.
+    hook: Option<u64>,
+    hooks_until: Instant,
+    /// Until then, whatever is missing.
+    deadline: Instant,
+    /// What was acknowledged has been put on its way.
+    flushed: bool,
+}
+
+/// Who we are in the group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Member {
+    /// What the coordinator calls us.
+    pub id: String,
+    /// The generation of our assignment.
+    pub generation: i32,
+    /// The assignor that the group agreed on.
+    pub protocol: String,
+    /// Whether we assign.
+    pub leader: bool,
+}
+
+/// Which of the group's questions an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Question {
+    Find,
+    Join,
+    Sync,
+    Heartbeat,
+    Recall,
+    Commit,
+    Leave,
+}
+
+impl Group {
+    pub(crate) fn new(now: Instant, config: GroupConfig) -> Self {
+        Self {
+            phase: if config.member { Phase::Apart } else { Phase::Stable },
+            coordinator: Coordinator::default(),
+            member: String::new(),
+            generation: -1,
+            protocol: String::new(),
+            leads: false,
+            owned: Vec::new(),
+            last_assigned: (Vec::new(), -1),
+            commits: Commits::default(),
+            recalls: Recalls::default(),
+            rebalances: VecDeque::new(),
+            next_rebalance: 1,
+            heard: now,
+            heartbeat: None,
+            heartbeat_due: None,
+            not_before: None,
+            backoff: Backoff::default(),
+            reason: "the reader was opened".to_owned(),
+            rejoin_wanted: None,
+            joined_topics: Vec::new(),
+            fault: None,
+            view: GroupTopics::new(),
+            assigned_from: BTreeMap::new(),
+            vanished: BTreeMap::new(),
+            foreign: Vec::new(),
+            asked_for: None,
+            silence: Silence::default(),
+            closing: None,
+            config,
+        }
+    }
+
+    /// Why the whole reader fails, if it does.
+    pub(crate) fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Topics to ask metadata for, beside our own.
+    pub(crate) fn foreign(&self) -> &[Arc<str>] {
+        &self.foreign
+    }
+
+    /// Whether commits are taken by the coordinator as ours.
+    fn may_commit(&self) -> bool {
+        !self.config.member || matches!(self.phase, Phase::Stable | Phase::Revoking(_))
+    }
+
+    fn is_static(&self) -> bool {
+        self.config.instance.is_some()
+    }
+}
+
+/// What the group wants.
+impl Machine {
+    /// Does what can be done now.
+    pub(crate) fn plan_group(&mut self, now: Instant) {
+        let Some(group) = &self.group else { return };
+        if matches!(group.phase, Phase::Left) {
+            return self.plan_close(now);
+        }
+        self.plan_revoke(now);
+        self.plan_close(now);
+        self.plan_coordinator(now);
+        self.plan_recall(now);
+        self.plan_commit(now);
+        self.plan_member(now);
+    }
+
+    pub(crate) fn take_group(&mut self, now: Instant, id: u64, question: Question, reply: Reply) {
+        match (question, reply) {
+            (Question::Find, Reply::Coordinator(answer)) => self.take_coordinator(now, id, answer),
+            (Question::Join, Reply::Join(answer)) => self.take_join(now, id, answer),
+            (Question::Sync, Reply::Sync(answer)) => self.take_sync(now, id, &answer),
+            (Question::Heartbeat, Reply::Heartbeat(answer)) => self.take_heartbeat(now, id, &answer),
+            (Question::Recall, Reply::Recall(answer)) => self.take_recall(now, id, answer),
+            (Question::Commit, Reply::Commit(answer)) => self.take_commit(now, id, &answer),
+            (Question::Leave, Reply::Leave(_)) => self.take_leave(id),
+            // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
+            (question, _) => self.lost_group(now, id, question),
+        }
+    }
+
+    /// A question will not be answered.
+    pub(crate) fn lost_group(&mut self, now: Instant, id: u64, question: Question) {
+        match question {
+            Question::Find => self.lost_find(now, id),
+            Question::Join | Question::Sync => self.lost_join(now, id, question),
+            Question::Heartbeat => self.lost_heartbeat(now, id),
+            Question::Recall => self.lost_recall(id),
+            Question::Commit => self.lost_commit(id),
+            Question::Leave => self.lost_leave(id),
+        }
+        // Whoever is silent may be the coordinator no longer.
+        if question != Question::Find {
+            self.forget_coordinator();
+        }
+    }
+
+    /// A deadline of the group has passed.
+    pub(crate) fn group_is_due(&mut self, now: Instant) {
+        let Some(group) = &mut self.group else { return };
+        if group.not_before.is_some_and(|at| at <= now) {
+            group.not_before = None;
+        }
+        self.session_may_end(now);
+        self.commit_may_be_due(now);
+        self.reader_may_be_silent(now);
+    }
+
+    /// Asks to be woken for the group's sake.
+    fn wake_group(&mut self, at: Instant) {
+        self.timers.add(at, Why::Group);
+    }
+
+    /// Pauses after a failure.
+    fn pause_group(&mut self, now: Instant) {
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+        let Some(group) = &mut self.group else { return };
+        let at = now + group.backoff.fail(min, max, &mut self.rng);
+        group.not_before = Some(group.not_before.map_or(at, |before| before.max(at)));
+        self.wake_group(at);
+    }
+
+    /// It worked: the reader fails no more for the group's sake.
+    fn group_works(&mut self) {
+        let Some(group) = &mut self.group else { return };
+        group.backoff.reset();
+        group.fault = None;
+    }
+
+    /// The reader fails until the coordinator says otherwise.
+    fn fail_group(&mut self, place: Place, code: Code, said: Option<String>) {
+        let Some(group) = &mut self.group else { return };
+        let fault = Fault::Group { group: group.config.id.clone(), doing: place.to_string(), code, said };
+        if group.fault.as_ref() != Some(&fault) {
+            group.fault = Some(fault.clone());
+            self.tell(Event::Fault(fault));
+        }
+    }
+
+    /// Tells what is tried again.
+    fn tell_refused(&mut self, place: Place, code: Code) {
+        let Some(group) = &self.group else { return };
+        let (group, doing) = (group.config.id.clone(), place.to_string());
+        self.tell(Event::GroupRefused { group, doing, code });
+    }
+
+    /// The coordinator's lane for heartbeats and offsets, if it can be asked now.
+    fn coordinator_peer(&self) -> Option<Peer> {
+        let group = self.group.as_ref()?;
+        let peer = Peer::Node(group.coordinator.node()?);
+        self.nodes.get(&peer).filter(|node| node.is_open()).map(|_| peer)
+    }
+
+    /// Who we are in the group; `None` while we are not in it.
+    pub fn member(&self) -> Option<Member> {
+        let group = self.group.as_ref()?;
+        let is_in = group.config.member && matches!(group.phase, Phase::Stable | Phase::Revoking(_));
+        is_in.then(|| Member {
+            id: group.member.clone(),
+            generation: group.generation,
+            protocol: group.protocol.clone(),
+            leader: group.leads,
+        })
+    }
+
+    /// Gives up what is owned and joins anew, as if the group had asked for it (KIP-568).
+    pub fn rejoin(&mut self, now: Instant, reason: &str) {
+        self.begin_revoke(now, reason);
+    }
+}
+
+/// A part of a time span, which is never zero.
+fn part_of(whole: Duration, numerator: u32, denominator: u32) -> Duration {
+    (whole * numerator / denominator).max(Duration::from_millis(1))
+}

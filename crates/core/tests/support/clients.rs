@@ -65,6 +65,13 @@ impl Client {
             Body::ListOffsets(_) => "offsets",
             Body::LeaderEpochs(_) => "epochs",
             Body::Fetch(_) => "fetch",
+            Body::FindCoordinator(_) => "find",
+            Body::Join(..) => "join",
+            Body::Sync(..) => "sync",
+            Body::Heartbeat(..) => "heartbeat",
+            Body::Recall(_) => "recall",
+            Body::Commit(_) => "commit",
+            Body::Leave(_) => "leave",
         };
         self.sent.push(Sent { when: now, peer, lane, what });
     }

@@ -132,7 +132,7 @@ impl Reader {
             self.walk = Some(self.aside.swap_remove(place));
             return Step::Told(None);
         }
-        match machine.take() {
+        match machine.take(now) {
             Take::Part(part) => {
                 self.walk = Some(Walk { part, next: 0, open: None, finished: false, unpacked: 0 });
                 Step::Took

@@ -166,6 +166,10 @@ impl World {
         self.net.at(self.now, Happening::Reader(client));
     }
 
+    pub fn take(&mut self, client: usize) -> ottla_core::Take {
+        self.clients[client].machine.take(self.now)
+    }
+
     pub fn reads(&self, client: usize) -> &[Read] {
         &self.clients[client].reader.reads
     }

@@ -1,0 +1,368 @@
+//! Membership by the classic protocol: join, take the assignment, be heard.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use ottla_wire::{
+    code::Code,
+    message::{
+        HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, SyncGroupRequest,
+        SyncGroupResponse, join_group_request::JoinGroupRequestProtocol,
+        join_group_response::JoinGroupResponseMember, sync_group_request::SyncGroupRequestAssignment,
+    },
+};
+
+use super::{
+    Group, Phase, Question,
+    assign::metadata::{read_assignment, write_subscription},
+    part_of,
+    verdict::{Place, Verdict, verdict},
+};
+use crate::{
+    cluster::Lane,
+    event::Event,
+    machine::{Machine, Purpose},
+    request::Body,
+};
+
+/// What the protocol calls groups of consumers.
+pub(super) const PROTOCOL_TYPE: &str = "consumer";
+
+/// What the coordinator said when all had joined.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    /// Who is in the group, for its leader.
+    pub(super) members: Vec<JoinGroupResponseMember>,
+}
+
+impl Machine {
+    pub(super) fn plan_member(&mut self, now: Instant) {
+        let Some(group) = &self.group else { return };
+        if !group.config.member {
+            return;
+        }
+        match &group.phase {
+            Phase::Apart if group.silence.too_long => self.leave_silently(now),
+            Phase::Apart => self.join(now),
+            Phase::Assigning { .. } => self.assign_members(now),
+            Phase::Stable if group.rejoin_wanted.is_some() => self.rejoin_as_wanted(now),
+            _ => {}
+        }
+        self.beat(now);
+    }
+
+    fn join(&mut self, now: Instant) {
+        let Some(peer) = self.coordinator_peer() else { return };
+        let topics = self.subscribed();
+        let Some(group) = &mut self.group else { return };
+        // Without a picture of the cluster a pattern matches nothing.
+        let blind = self.config.pattern.is_some() && !self.metadata.has_answered();
+        if group.not_before.is_some() || group.silence.too_long || group.closing.is_some() || blind {
+            return;
+        }
+        let (owned, generation) = &group.last_assigned;
+        let rack = group.config.rack.as_deref();
+        let protocol = |assignor: &std::sync::Arc<dyn super::assign::Assignor>| JoinGroupRequestProtocol {
+            name: assignor.name().to_owned(),
+            metadata: write_subscription(&**assignor, &topics, owned, *generation, rack),
+            ..JoinGroupRequestProtocol::default()
+        };
+        let request = JoinGroupRequest {
+            group_id: group.config.id.to_string(),
+            session_timeout_ms: ms(group.config.session_timeout),
+            rebalance_timeout_ms: ms(group.config.rebalance_timeout),
+            member_id: group.member.clone(),
+            group_instance_id: group.config.instance.clone(),
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocols: group.config.assignors.iter().map(protocol).collect(),
+            reason: Some(group.reason.clone()),
+            ..JoinGroupRequest::default()
+        };
+        group.joined_topics = topics;
+        let body = Body::Join(request, group.config.rebalance_timeout);
+        let id = self.send(now, peer, Lane::Join, body, Purpose::Group(Question::Join));
+        self.enter(Phase::Joining { request: id });
+    }
+
+    pub(super) fn take_join(&mut self, now: Instant, id: u64, answer: JoinGroupResponse) {
+        let Some(group) = &mut self.group else { return };
+        if !matches!(group.phase, Phase::Joining { request } if request == id) {
+            return;
+        }
+        let code = Code(answer.error_code);
+        if code != Code::NONE {
+            return self.refused_join(now, code, answer.member_id);
+        }
+        group.heard(now);
+        group.leads = answer.leader == answer.member_id;
+        group.member = answer.member_id;
+        group.generation = answer.generation_id;
+        group.protocol = answer.protocol_name.unwrap_or_default();
+        group.heartbeat_due = Some(now + group.config.heartbeat_interval);
+        let session = now + group.config.session_timeout;
+        self.wake_group(session);
+        let joined = Joined { members: answer.members };
+        self.begin_assigning(now, joined, answer.skip_assignment);
+    }
+
+    fn refused_join(&mut self, now: Instant, code: Code, member: String) {
+        let verdict = verdict(Place::Join, code);
+        let Some(group) = &mut self.group else { return };
+        group.phase = Phase::Apart;
+        match verdict {
+            Verdict::Named if group.member.is_empty() && !member.is_empty() => group.member = member,
+            Verdict::Named => self.pause_group(now),
+            Verdict::Elsewhere => {
+                self.forget_coordinator();
+                self.again(now);
+            }
+            Verdict::Unknown => {
+                group.member.clear();
+                self.again(now);
+            }
+            Verdict::Stale | Verdict::Rebalance => self.again(now),
+            Verdict::Fenced => self.fenced(now, Place::Join, code),
+            Verdict::Fatal => {
+                self.fail_group(Place::Join, code, None);
+                self.pause_group(now);
+            }
+            Verdict::Retry | Verdict::Refuse => {
+                self.tell_refused(Place::Join, code);
+                self.pause_group(now);
+            }
+        }
+    }
+
+    /// Sends what the members are assigned (nothing, unless we lead), to be told what we are.
+    pub(super) fn sync(&mut self, now: Instant, assignments: Vec<(String, Bytes)>) {
+        let Some(peer) = self.coordinator_peer() else {
+            return self.enter(Phase::Apart); // it will be found, and asked anew
+        };
+        let Some(group) = &self.group else { return };
+        let assignment = |(member_id, assignment)| SyncGroupRequestAssignment {
+            member_id,
+            assignment,
+            ..SyncGroupRequestAssignment::default()
+        };
+        let request = SyncGroupRequest {
+            group_id: group.config.id.to_string(),
+            generation_id: group.generation,
+            member_id: group.member.clone(),
+            group_instance_id: group.config.instance.clone(),
+            protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+            protocol_name: Some(group.protocol.clone()),
+            assignments: assignments.into_iter().map(assignment).collect(),
+            ..SyncGroupRequest::default()
+        };
+        let body = Body::Sync(request, group.config.rebalance_timeout);
+        let id = self.send(now, peer, Lane::Join, body, Purpose::Group(Question::Sync));
+        self.enter(Phase::Syncing { request: id });
+    }
+
+    pub(super) fn take_sync(&mut self, now: Instant, id: u64, answer: &SyncGroupResponse) {
+        let Some(group) = &mut self.group else { return };
+        if !matches!(group.phase, Phase::Syncing { request } if request == id) {
+            return;
+        }
+        let code = Code(answer.error_code);
+        if code != Code::NONE {
+            return self.refused_sync(now, code);
+        }
+        match read_assignment(&answer.assignment) {
+            Ok(partitions) => {
+                group.phase = Phase::Stable;
+                // Before anything is read, the coordinator says whether we are still in: the answer comes before that
+                // to the question for offsets, which takes the same way.
+                group.heartbeat_due = Some(now);
+                self.group_works();
+                self.assigned(now, partitions);
+            }
+            Err(what) => {
+                group.phase = Phase::Apart;
+                let what = format!("the group's leader assigned what makes no sense: {what}");
+                if let Some(peer) = self.coordinator_peer() {
+                    self.tell(Event::Misbehaved { peer, what });
+                }
+                self.pause_group(now);
+            }
+        }
+    }
+
+    fn refused_sync(&mut self, now: Instant, code: Code) {
+        let Some(group) = &mut self.group else { return };
+        group.phase = Phase::Apart;
+        match verdict(Place::Sync, code) {
+            Verdict::Elsewhere => {
+                self.forget_coordinator();
+                self.again(now);
+            }
+            Verdict::Unknown => {
+                group.member.clear();
+                self.again(now);
+            }
+            Verdict::Fenced => self.fenced(now, Place::Sync, code),
+            Verdict::Fatal => {
+                self.fail_group(Place::Sync, code, None);
+                self.pause_group(now);
+            }
+            Verdict::Stale | Verdict::Rebalance | Verdict::Named => self.again(now),
+            Verdict::Retry | Verdict::Refuse => {
+                self.tell_refused(Place::Sync, code);
+                self.pause_group(now);
+            }
+        }
+    }
+
+    /// Joins again at once; after a pause if that did not help before.
+    fn again(&mut self, now: Instant) {
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+        let Some(group) = &mut self.group else { return };
+        match group.backoff.failures() {
+            0 => _ = group.backoff.fail(min, max, &mut self.rng),
+            _ => self.pause_group(now),
+        }
+    }
+
+    pub(super) fn lost_join(&mut self, now: Instant, id: u64, question: Question) {
+        let Some(group) = &mut self.group else { return };
+        let waits = match (&group.phase, question) {
+            (Phase::Joining { request }, Question::Join) | (Phase::Syncing { request }, Question::Sync) => {
+                *request == id
+            }
+            _ => false,
+        };
+        if waits {
+            // The member id stays: the coordinator may have taken us in.
+            group.phase = Phase::Apart;
+            self.again(now);
+        }
+    }
+
+    // Being heard.
+
+    fn beat(&mut self, now: Instant) {
+        let Some(group) = &self.group else { return };
+        let is_in = matches!(
+            group.phase,
+            Phase::Assigning { .. } | Phase::Syncing { .. } | Phase::Stable | Phase::Revoking(_)
+        );
+        let due = group.heartbeat_due.is_some_and(|due| due <= now);
+        if !is_in || !due || group.heartbeat.is_some() {
+            return;
+        }
+        let Some(peer) = self.coordinator_peer() else { return };
+        let request = HeartbeatRequest {
+            group_id: group.config.id.to_string(),
+            generation_id: group.generation,
+            member_id: group.member.clone(),
+            group_instance_id: group.config.instance.clone(),
+            ..HeartbeatRequest::default()
+        };
+        let body = Body::Heartbeat(request, part_of(group.config.session_timeout, 1, 3));
+        let interval = group.config.heartbeat_interval;
+        let id = self.send(now, peer, Lane::Group, body, Purpose::Group(Question::Heartbeat));
+        if let Some(group) = &mut self.group {
+            group.heartbeat = Some((id, now));
+            group.heartbeat_due = Some(now + interval);
+        }
+        self.wake_group(now + interval);
+    }
+
+    pub(super) fn take_heartbeat(&mut self, now: Instant, id: u64, answer: &HeartbeatResponse) {
+        let Some(group) = &mut self.group else { return };
+        let Some((_, sent)) = group.heartbeat.take_if(|(asked, _)| *asked == id) else { return };
+        let is_in = matches!(group.phase, Phase::Stable | Phase::Revoking(_));
+        let code = Code(answer.error_code);
+        let verdict = if code == Code::NONE { None } else { Some(verdict(Place::Heartbeat, code)) };
+        match verdict {
+            None | Some(Verdict::Rebalance) => {
+                group.heard(sent);
+                let session = sent + group.config.session_timeout;
+                self.wake_group(session);
+                if verdict.is_some() {
+                    self.begin_revoke(now, "the group is rebalancing");
+                }
+            }
+            Some(Verdict::Elsewhere) => {
+                self.forget_coordinator();
+                self.beat_soon(now);
+            }
+            Some(Verdict::Retry | Verdict::Refuse | Verdict::Named) => {
+                self.tell_refused(Place::Heartbeat, code);
+                self.beat_soon(now);
+            }
+            // An older answer may overtake a new assignment: join and sync say the same, if it is so.
+            _ if !is_in => {}
+            Some(verdict) => self.out_of_group(now, Place::Heartbeat, code, verdict),
+        }
+    }
+
+    /// The coordinator says that we are not in the group, or not any more.
+    pub(super) fn out_of_group(&mut self, now: Instant, place: Place, code: Code, verdict: Verdict) {
+        let reason = format!("{place}: the coordinator answered {code}");
+        let Some(group) = &mut self.group else { return };
+        match verdict {
+            Verdict::Unknown => group.member.clear(),
+            Verdict::Fenced => return self.fenced(now, place, code),
+            _ => {}
+        }
+        self.lose(&reason);
+        if verdict == Verdict::Fatal {
+            self.fail_group(place, code, None);
+            self.pause_group(now);
+        }
+    }
+
+    /// Another process has our place, for good: asking for it again would only throw that one out in turn.
+    fn fenced(&mut self, _now: Instant, place: Place, code: Code) {
+        self.fail_group(place, code, Some("another process has joined with the same instance id".to_owned()));
+        self.lose(&format!("{place}: the coordinator answered {code}"));
+        self.enter(Phase::Left);
+    }
+
+    pub(super) fn lost_heartbeat(&mut self, now: Instant, id: u64) {
+        if let Some(group) = &mut self.group
+            && group.heartbeat.take_if(|(asked, _)| *asked == id).is_some()
+        {
+            self.beat_soon(now);
+        }
+    }
+
+    /// Tries again well before the session ends.
+    fn beat_soon(&mut self, now: Instant) {
+        let pause = self.config.backoff_min;
+        let Some(group) = &mut self.group else { return };
+        let due = now + pause.min(group.config.heartbeat_interval);
+        group.heartbeat_due = Some(due);
+        self.wake_group(due);
+    }
+
+    /// So long unheard, the coordinator has given our partitions to others.
+    pub(super) fn session_may_end(&mut self, now: Instant) {
+        let Some(group) = &self.group else { return };
+        let is_in = matches!(
+            group.phase,
+            Phase::Assigning { .. } | Phase::Syncing { .. } | Phase::Stable | Phase::Revoking(_)
+        );
+        if is_in && now >= group.heard + group.config.session_timeout {
+            let reason = format!("no heartbeat was answered for {:?}", group.config.session_timeout);
+            self.lose(&reason);
+        }
+    }
+
+    pub(super) fn enter(&mut self, phase: Phase) {
+        if let Some(group) = &mut self.group {
+            group.phase = phase;
+        }
+    }
+}
+
+impl Group {
+    fn heard(&mut self, at: Instant) {
+        self.heard = self.heard.max(at);
+    }
+}
+
+fn ms(duration: std::time::Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
