@@ -18,7 +18,7 @@ use ottla_wire::{
 };
 
 use crate::error::Error;
-use cluster::{Cluster, trouble};
+use cluster::{Cluster, Trouble, trouble};
 
 /// Looks after consumer groups without being a member of any: lists and describes them, tells their lag, sets their
 /// offsets, deletes them.
@@ -95,30 +95,25 @@ impl Groups {
     /// A broker could not be asked in time, or refuses.
     pub async fn list(&mut self) -> Result<Vec<GroupListing>, Error> {
         self.cluster.begin();
-        let (mut asked, mut groups) = (Vec::new(), BTreeMap::new());
         loop {
-            // Anew each time: of a broker that is gone others take over the groups.
-            self.cluster.metadata(&[]).await?;
-            let left: Vec<_> =
-                self.cluster.nodes().clone().into_iter().filter(|(node, _)| !asked.contains(node)).collect();
-            let mut trouble = None;
-            for (node, address) in left {
-                match self.list_of(&address).await {
-                    Ok(of_node) => {
-                        asked.push(node);
-                        groups.extend(of_node.into_iter().map(|group| (group.id.clone(), group)));
-                    }
-                    Err(why) => trouble = Some(why),
-                }
-            }
-            match trouble {
-                None => return Ok(groups.into_values().collect()),
-                Some(trouble) => self.cluster.again(trouble).await?,
+            match self.list_all().await {
+                Ok(groups) => return Ok(groups.into_values().collect()),
+                // All of it anew: what one broker had, another may have taken over that was asked before.
+                Err(trouble) => self.cluster.again(trouble).await?,
             }
         }
     }
 
-    async fn list_of(&mut self, address: &Address) -> Result<Vec<GroupListing>, cluster::Trouble> {
+    async fn list_all(&mut self) -> Result<BTreeMap<String, GroupListing>, Trouble> {
+        self.cluster.metadata(&[]).await?;
+        let mut groups = BTreeMap::new();
+        for address in self.cluster.nodes().values().cloned().collect::<Vec<_>>() {
+            groups.extend(self.list_of(&address).await?.into_iter().map(|group| (group.id.clone(), group)));
+        }
+        Ok(groups)
+    }
+
+    async fn list_of(&mut self, address: &Address) -> Result<Vec<GroupListing>, Trouble> {
         let response = self.cluster.ask(address, i16::MAX, |_| ListGroupsRequest::default()).await?;
         match Code(response.error_code) {
             Code::NONE => Ok(response.groups.into_iter().map(GroupListing::from).collect()),
@@ -201,18 +196,24 @@ impl Groups {
     /// or refuses.
     pub async fn delete(&mut self, group: &str) -> Result<(), Error> {
         self.cluster.begin();
+        let mut lost = false;
         loop {
             let request =
                 |_| DeleteGroupsRequest { groups_names: vec![group.to_owned()], ..Default::default() };
             let answer = self.cluster.ask_coordinator(group, i16::MAX, request).await;
             let trouble = match answer {
-                Err(trouble) => trouble,
+                Err(trouble) => {
+                    lost = true;
+                    trouble
+                }
                 Ok(response) => match response.results.first() {
                     None => {
                         self.cluster.refused(group, Code::UNKNOWN_SERVER_ERROR, Some("without an answer"))
                     }
                     Some(result) => match Code(result.error_code) {
                         Code::NONE => return Ok(()),
+                        // An earlier attempt may have done it, whose answer was lost.
+                        Code::GROUP_ID_NOT_FOUND if lost => return Ok(()),
                         Code::NON_EMPTY_GROUP => return Err(self.not_empty(group).await),
                         Code::GROUP_ID_NOT_FOUND => return Err(missing(group)),
                         code => self.cluster.refused(group, code, result.error_message.as_deref()),

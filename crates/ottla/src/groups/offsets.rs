@@ -9,7 +9,7 @@ use ottla_core::TopicPartition;
 use ottla_wire::{
     code::Code,
     message::{
-        OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse,
+        OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
         offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
         offset_fetch_request::OffsetFetchRequestGroup,
     },
@@ -189,28 +189,26 @@ pub(super) async fn set(
         let answer = cluster.ask_coordinator(group, NAMES_UNTIL, |_| request.clone()).await;
         let trouble = match answer {
             Err(trouble) => trouble,
-            Ok(response) => {
-                let answers = response
-                    .topics
-                    .iter()
-                    .flat_map(|topic| topic.partitions.iter().map(|answer| (topic.name.as_str(), answer)));
-                let refusal =
-                    answers.map(|(topic, answer)| (topic, answer.partition_index, Code(answer.error_code)));
-                match refusal.into_iter().find(|(_, _, code)| code.is_error()) {
-                    None => return Ok(()),
-                    Some((_, _, code)) if HAS_MEMBERS.contains(&code) => {
-                        refuse_members(cluster, group).await?;
-                        cluster.refused(group, code, None)
-                    }
-                    Some((topic, partition, code)) => {
-                        let about = format!("for {}", TopicPartition::new(topic, partition));
-                        cluster.refused(group, code, Some(&about))
-                    }
+            Ok(response) => match refusal(&response) {
+                None => return Ok(()),
+                Some((_, code)) if HAS_MEMBERS.contains(&code) => {
+                    refuse_members(cluster, group).await?;
+                    cluster.refused(group, code, None)
                 }
-            }
+                Some((at, code)) => cluster.refused(group, code, Some(&format!("for {at}"))),
+            },
         };
         cluster.again(trouble).await?;
     }
+}
+
+/// The first partition whose offset was not taken.
+fn refusal(response: &OffsetCommitResponse) -> Option<(TopicPartition, Code)> {
+    response.topics.iter().find_map(|topic| {
+        let refused = topic.partitions.iter().find(|answer| Code(answer.error_code).is_error())?;
+        let at = TopicPartition::new(topic.name.as_str(), refused.partition_index);
+        Some((at, Code(refused.error_code)))
+    })
 }
 
 /// How a coordinator refuses who is no member, while there are some.
