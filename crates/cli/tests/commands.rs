@@ -137,6 +137,11 @@ fn help_and_version_are_no_failure() {
         "help",
         "read --help",
         "produce --help",
+        "groups --help",
+        "group --help",
+        "group show --help",
+        "group seek --help",
+        "group delete --help",
         "bench --help",
         "demo --help",
         "broker --help",
@@ -151,9 +156,15 @@ fn help_and_version_are_no_failure() {
 
 #[test]
 fn only_who_needs_a_broker_lists_the_option_for_it() {
-    for (command, is_listed) in
-        [("read", true), ("produce", true), ("bench", true), ("demo", false), ("broker", false)]
-    {
+    for (command, is_listed) in [
+        ("read", true),
+        ("produce", true),
+        ("groups", true),
+        ("group show", true),
+        ("bench", true),
+        ("demo", false),
+        ("broker", false),
+    ] {
         let ended = ottla(&format!("{command} --help")).run().quietly();
         assert_eq!(ended.text().contains("--brokers"), is_listed, "{}", ended.text());
     }
@@ -199,6 +210,11 @@ fn wrong_usage_is_told_as_such() {
         ("read orders -p x", "x"),
         ("read bad/name", "bad/name"),
         ("produce orders -z rar", "rar"),
+        ("group", "Usage"),
+        ("group show", "GROUP"),
+        ("group seek billing orders", "--to"),
+        ("group seek billing orders:x --to 5", "orders:3"),
+        ("group seek billing orders --to -15m", "@-15m"),
         ("bench orders", "--count"),
         ("broker --topic orders", "NAME:PARTITIONS"),
     ] {
