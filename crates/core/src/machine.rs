@@ -271,6 +271,7 @@ impl Machine {
             Some(index) if self.recalling(index, start) => {}
             Some(index) => {
                 let until = if self.cursors[index].until.is_some() { None } else { self.config.until };
+                self.cursors[index].turn.withdraw();
                 self.new_turn(index, Phase::Resolving(Resolving::new(Aim::Start(start), until)));
                 self.cursors[index].last_epoch = -1;
                 self.settle_position(index);
@@ -397,9 +398,10 @@ impl Machine {
         self.nodes.get(&peer).map(|node| &node.address)
     }
 
-    /// The partitions that are read, as far as they are known.
+    /// The partitions that are read, as far as they are known; in a group those that are assigned to us.
     pub fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
-        self.cursors.iter().map(|cursor| &cursor.at)
+        let read = self.cursors.iter().filter(|cursor| !matches!(cursor.phase, Phase::Idle));
+        read.map(|cursor| &cursor.at)
     }
 
     /// The offset of the next record to hand out; `None` while it is not known.
@@ -703,6 +705,9 @@ impl Machine {
         self.uncount(index);
         let cursor = &mut self.cursors[index];
         let old = cursor.turn.clone();
+        if let Some(stake) = &mut cursor.stake {
+            stake.end_turn(old.handed());
+        }
         cursor.begin_turn(phase);
         self.unready(index);
         old

@@ -86,7 +86,7 @@ impl Frames {
         }
         if self.body.is_none() {
             let bytes = frame::length(self.prefix, max_bytes)?;
-            if let Some(gate) = gate.filter(|_| bytes > SMALL) {
+            if let Some(gate) = gate.filter(|gate| bytes > SMALL && gate.bounds()) {
                 gate.pass(bytes).await;
             }
             self.body = Some(Body { bytes, buffer: pool.take(bytes), last_told: Instant::now() });
@@ -122,6 +122,11 @@ impl Body {
 }
 
 impl Gate<'_> {
+    /// Only records have to wait for room: a heartbeat or a leader's name never waits for a caller who holds them all.
+    fn bounds(&self) -> bool {
+        matches!(self.lane, Lane::Long | Lane::Express)
+    }
+
     /// Waits until so many bytes may be held. Meanwhile TCP holds them, and no deadline runs.
     async fn pass(&self, bytes: usize) {
         while !self.is_open(bytes) {

@@ -203,10 +203,9 @@ impl Machine {
         let start = turn.position().map_or(to, |position| position.min(to));
         let cursor = &mut self.cursors[index];
         cursor.stand(start, until);
-        // What lay between the last record and here is not in the log, then as now.
-        cursor.turn.begin(start, if turn.handed() < 0 { start } else { turn.handed().min(start) });
-        if let Some(stake) = &cursor.stake {
-            stake.tenure.cut(to);
+        if let Some(stake) = &mut cursor.stake {
+            let handed = stake.begin_turn(start);
+            cursor.turn.begin(start, handed);
         }
     }
 

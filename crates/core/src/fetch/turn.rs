@@ -41,6 +41,8 @@ pub enum TurnState {
 const LIVE: u8 = 0;
 const PAUSED: u8 = 1;
 const OVER: u8 = 2;
+/// Over, because the user said where to go on.
+const WITHDRAWN: u8 = 3;
 
 impl Turn {
     pub(crate) fn new(paused: bool, tenure: Option<Arc<Tenure>>) -> Self {
@@ -106,7 +108,16 @@ impl Turn {
         self.state.store(if paused { PAUSED } else { LIVE }, Ordering::Release);
     }
 
+    /// Whether the user ended it by saying where to go on: what was handed out last does not count as done by itself.
+    pub fn is_withdrawn(&self) -> bool {
+        self.state.load(Ordering::Acquire) == WITHDRAWN
+    }
+
+    pub(crate) fn withdraw(&self) {
+        self.state.store(WITHDRAWN, Ordering::Release);
+    }
+
     pub(crate) fn end(&self) {
-        self.state.store(OVER, Ordering::Release);
+        self.state.fetch_max(OVER, Ordering::AcqRel);
     }
 }

@@ -271,7 +271,6 @@ impl Machine {
     pub(super) fn take_heartbeat(&mut self, now: Instant, id: u64, answer: &HeartbeatResponse) {
         let Some(group) = &mut self.group else { return };
         let Some((_, sent)) = group.heartbeat.take_if(|(asked, _)| *asked == id) else { return };
-        let is_in = matches!(group.phase, Phase::Stable | Phase::Revoking(_));
         let code = Code(answer.error_code);
         let verdict = if code == Code::NONE { None } else { Some(verdict(Place::Heartbeat, code)) };
         match verdict {
@@ -291,8 +290,6 @@ impl Machine {
                 self.tell_refused(Place::Heartbeat, code);
                 self.beat_soon(now);
             }
-            // An older answer may overtake a new assignment: join and sync say the same, if it is so.
-            _ if !is_in => {}
             Some(verdict) => self.out_of_group(now, Place::Heartbeat, code, verdict),
         }
     }
@@ -301,6 +298,9 @@ impl Machine {
     pub(super) fn out_of_group(&mut self, now: Instant, place: Place, code: Code, verdict: Verdict) {
         let reason = format!("{place}: the coordinator answered {code}");
         let Some(group) = &mut self.group else { return };
+        if !matches!(group.phase, Phase::Stable | Phase::Revoking(_)) {
+            return; // an answer to what was asked before: join and sync say the same, if it is still so
+        }
         match verdict {
             Verdict::Unknown => group.member.clear(),
             Verdict::Fenced => return self.fenced(now, place, code),

@@ -41,10 +41,12 @@ impl Machine {
             return self.sync(now, Vec::new());
         }
         let until = now + part_of(group.config.rebalance_timeout, 1, 2);
-        group.asked_for = None;
+        let knows_all = group.knows_all();
         group.phase = Phase::Assigning { joined, until };
         self.wake_group(until);
-        self.want_metadata(now);
+        if !knows_all {
+            self.want_metadata(now);
+        }
     }
 
     /// Assigns, once metadata knows of all topics that the members read.
@@ -106,15 +108,14 @@ impl Machine {
                 group.vanished.remove(name);
                 group.view.insert(Arc::from(name), partitions);
             } else if verdict(Place::Topic, code) == Verdict::Missing {
-                let times = group.vanished.entry(Arc::from(name)).or_default();
-                *times = times.saturating_add(1);
-                if *times >= VANISHED_AFTER || !group.assigned_from.contains_key(name) {
-                    group.view.remove(name);
-                }
+                group.miss(name);
             }
         }
         let answered = response.topics.iter().filter_map(|topic| topic.name.as_deref());
-        group.asked_for = Some(answered.map(Arc::from).collect());
+        group.answered = answered.map(Arc::from).collect();
+        if self.config.pattern.is_some() {
+            group.see_all();
+        }
         self.picture_may_have_changed(now);
     }
 
@@ -197,9 +198,27 @@ impl Group {
         wanted.filter_map(known).collect()
     }
 
-    /// Whether metadata has answered for each of the group's topics since all had joined.
+    /// Whether metadata has said of each of the group's topics what there is of it.
     fn knows_all(&self) -> bool {
-        let Some(answered) = &self.asked_for else { return false };
-        self.foreign.iter().all(|topic| answered.contains(topic))
+        self.foreign.iter().all(|topic| self.view.contains_key(topic) || self.answered.contains(topic))
+    }
+
+    fn miss(&mut self, name: &str) {
+        let times = self.vanished.entry(Arc::from(name)).or_default();
+        *times = times.saturating_add(1);
+        if *times >= VANISHED_AFTER || !self.assigned_from.contains_key(name) {
+            self.view.remove(name);
+            self.vanished.remove(name);
+        }
+    }
+
+    /// Who asked for all topics is not told which are not there.
+    fn see_all(&mut self) {
+        let unseen = |topic: &&Arc<str>| !self.answered.contains(*topic);
+        let missing: Vec<Arc<str>> = self.foreign.iter().filter(unseen).cloned().collect();
+        for topic in missing {
+            self.miss(&topic);
+            self.answered.insert(topic);
+        }
     }
 }

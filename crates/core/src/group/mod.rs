@@ -9,6 +9,7 @@ mod close;
 mod commit;
 mod coordinator;
 mod lead;
+mod nack;
 mod rebalance;
 mod recall;
 mod silence;
@@ -89,8 +90,8 @@ pub(crate) struct Group {
     vanished: BTreeMap<Arc<str>, u32>,
     /// Topics that other members read, for a leader.
     foreign: Vec<Arc<str>>,
-    /// What metadata has answered for since all had joined.
-    asked_for: Option<BTreeSet<Arc<str>>>,
+    /// The topics that the last metadata was about.
+    answered: BTreeSet<Arc<str>>,
     silence: Silence,
     closing: Option<Closing>,
 }
@@ -195,7 +196,7 @@ impl Group {
             assigned_from: BTreeMap::new(),
             vanished: BTreeMap::new(),
             foreign: Vec::new(),
-            asked_for: None,
+            answered: BTreeSet::new(),
             silence: Silence::default(),
             closing: None,
             config,
@@ -338,7 +339,7 @@ impl Machine {
 
     /// Gives up what is owned and joins anew, as if the group had asked for it (KIP-568).
     pub fn rejoin(&mut self, now: Instant, reason: &str) {
-        self.begin_revoke(now, reason);
+        self.want_rejoin(now, reason.to_owned());
     }
 }
 

@@ -54,8 +54,10 @@ pub(crate) struct Stake {
     pub(super) hook: Option<u64>,
     /// How far it was done when that was last committed.
     pub(super) covered: Option<i64>,
-    /// Where the reader began, or was sent by a seek.
+    /// Where the reader began.
     pub(super) began: Option<i64>,
+    /// The offset after the last record that was handed out, in the turns before this one.
+    handed: Option<i64>,
     /// From which offsets on which leader epoch holds, of what was fetched.
     epochs: Vec<(i64, i32)>,
 }
@@ -72,7 +74,33 @@ impl Stake {
             hook: None,
             covered: None,
             began: None,
+            handed: None,
             epochs: Vec::new(),
+        }
+    }
+
+    /// A turn ends: what it handed out and nobody has acknowledged still holds up what is committed.
+    pub(crate) fn end_turn(&mut self, handed: i64) {
+        if handed >= 0 {
+            self.handed = Some(handed);
+        }
+    }
+
+    /// A turn begins at `start`: the offset up to which its first record covers what lies before it.
+    ///
+    /// Where the log goes back behind what was done, that is done no more. Where a seek goes forward, what is left out counts
+    /// with the first record: the user did not want it; but what was handed out before waits to be acknowledged as ever.
+    pub(crate) fn begin_turn(&mut self, start: i64) -> i64 {
+        match self.tenure.front() {
+            None => {
+                self.tenure.restart(start);
+                self.began = Some(start);
+                start
+            }
+            Some(_) => {
+                self.tenure.cut(start);
+                self.handed.unwrap_or(start).min(start)
+            }
         }
     }
 
@@ -161,6 +189,7 @@ impl Machine {
         cursor.paused = false;
         cursor.until = None;
         self.new_turn(index, CursorPhase::Recalling);
+        self.want_recalls(true);
     }
 
     /// Without membership there is nobody to assign: what is named is ours.
@@ -248,7 +277,7 @@ impl Machine {
 
     /// Joins anew as soon as we are in and have given up what we own.
     pub(super) fn want_rejoin(&mut self, now: Instant, reason: String) {
-        let Some(group) = &mut self.group else { return };
+        let Some(group) = self.group.as_mut().filter(|group| group.config.member) else { return };
         match group.phase {
             Phase::Stable => self.begin_revoke(now, &reason),
             Phase::Joining { .. } | Phase::Assigning { .. } | Phase::Syncing { .. } => {

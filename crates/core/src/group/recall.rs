@@ -37,6 +37,8 @@ pub(super) enum Recalled {
 pub(super) struct Recalls {
     asked: Option<Asked>,
     queries: Vec<Query>,
+    /// Some of our partitions may have to be asked for.
+    pub(super) wanting: bool,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,9 @@ impl Machine {
 
     pub(super) fn plan_recall(&mut self, now: Instant) {
         let Some(group) = &self.group else { return };
-        if group.recalls.asked.is_some() || group.not_before.is_some() {
+        let Recalls { asked, queries, wanting } = &group.recalls;
+        let nothing = !*wanting && queries.is_empty();
+        if nothing || asked.is_some() || group.not_before.is_some() {
             return;
         }
         let wants = |&&index: &&usize| {
@@ -79,7 +83,7 @@ impl Machine {
         let cursors: Vec<usize> = group.owned.iter().filter(wants).copied().collect();
         let queries = group.recalls.queries.len();
         if cursors.is_empty() && queries == 0 {
-            return;
+            return self.want_recalls(false);
         }
         let Some(peer) = self.coordinator_peer() else { return };
         let mut topics: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
@@ -99,9 +103,19 @@ impl Machine {
         if let Some(group) = &mut self.group {
             group.recalls.asked = Some(Asked { id, cursors, queries });
         }
+        self.want_recalls(false);
+    }
+
+    pub(super) fn want_recalls(&mut self, wanting: bool) {
+        if let Some(group) = &mut self.group {
+            group.recalls.wanting = wanting;
+        }
     }
 
     fn set_recalled(&mut self, index: usize, recalled: Recalled) {
+        if recalled == Recalled::Wanted {
+            self.want_recalls(true);
+        }
         if let Some(stake) = &mut self.cursors[index].stake {
             stake.recalled = recalled;
         }
@@ -227,8 +241,7 @@ impl Machine {
             }
         };
         stake.note_epoch(start - 1, epoch);
-        stake.tenure.restart(start);
-        stake.began = Some(start);
+        stake.begin_turn(start);
         cursor.stand(start, None);
         cursor.found(epoch, true);
         self.commit_soon(index);
@@ -241,15 +254,16 @@ impl Machine {
         self.hasten(index);
     }
 
-    /// A position of a group's partition was found by a seek, or to begin: what is done is counted from there on.
+    /// A position of a group's partition was found, to begin or by a seek: a turn begins there.
     pub(crate) fn begin_stake(&mut self, index: usize, start: i64) {
         let Some(commit_start) = self.group.as_ref().map(|group| group.config.commit_start) else { return };
-        let Some(stake) = &mut self.cursors[index].stake else { return };
-        stake.tenure.restart(start);
-        stake.began = Some(start);
-        if !commit_start {
+        let cursor = &mut self.cursors[index];
+        let Some(stake) = &mut cursor.stake else { return };
+        if !commit_start && stake.tenure.front().is_none() {
             stake.covered = Some(start);
         }
+        let handed = stake.begin_turn(start);
+        cursor.turn.begin(start, handed);
         self.commit_soon(index);
     }
 }
