@@ -22,6 +22,8 @@ type Sign = (u64, i64);
 impl Machine {
     /// The reader has asked.
     pub(crate) fn reader_asks(&mut self, now: Instant) {
+        // Who wakes from a long sleep may ask before any deadline is looked at.
+        self.session_may_end(now);
         let Some(group) = &mut self.group else { return };
         group.silence.asked += 1;
         if std::mem::take(&mut group.silence.too_long) {
