@@ -177,6 +177,9 @@ const FETCH_BY_ID: i16 = 13;
 /// The last versions of OffsetCommit and OffsetFetch that name topics by name.
 const OFFSETS_BY_NAME: i16 = 9;
 
+/// Any broker can say who coordinates a group: one that takes longer is passed over.
+const FIND_PATIENCE: Duration = Duration::from_secs(3);
+
 /// The last OffsetCommit version that says how long offsets are kept.
 const RETENTION: i16 = 4;
 
@@ -231,6 +234,7 @@ impl Body {
     pub(crate) fn patience(&self) -> Option<Duration> {
         match self {
             Self::Heartbeat(_, patience) => Some(*patience),
+            Self::FindCoordinator(_) => Some(FIND_PATIENCE),
             _ => None,
         }
     }

@@ -19,8 +19,9 @@ use super::{
     verdict::{Place, Verdict, verdict},
 };
 use crate::{
-    cluster::Lane,
+    cluster::{Lane, Peer},
     event::Event,
+    fault::Lost,
     machine::{Machine, Purpose},
     request::Body,
 };
@@ -80,8 +81,11 @@ impl Machine {
         };
         group.joined_topics = topics;
         let body = Body::Join(request, group.config.rebalance_timeout);
+        group.heartbeat_due = Some(now + group.config.heartbeat_interval);
+        let due = now + group.config.heartbeat_interval;
         let id = self.send(now, peer, Lane::Join, body, Purpose::Group(Question::Join));
         self.enter(Phase::Joining { request: id });
+        self.wake_group(due);
     }
 
     pub(super) fn take_join(&mut self, now: Instant, id: u64, answer: JoinGroupResponse) {
@@ -240,14 +244,12 @@ impl Machine {
 
     // Being heard.
 
+    /// While we join, what the coordinator answers does not matter, only that it does: a join may be held for long, and
+    /// nothing else would tell that the coordinator is no more.
     fn beat(&mut self, now: Instant) {
         let Some(group) = &self.group else { return };
-        let is_in = matches!(
-            group.phase,
-            Phase::Assigning { .. } | Phase::Syncing { .. } | Phase::Stable | Phase::Revoking(_)
-        );
         let due = group.heartbeat_due.is_some_and(|due| due <= now);
-        if !is_in || !due || group.heartbeat.is_some() {
+        if matches!(group.phase, Phase::Apart | Phase::Left) || !due || group.heartbeat.is_some() {
             return;
         }
         let Some(peer) = self.coordinator_peer() else { return };
@@ -321,10 +323,20 @@ impl Machine {
     }
 
     pub(super) fn lost_heartbeat(&mut self, now: Instant, id: u64) {
-        if let Some(group) = &mut self.group
-            && group.heartbeat.take_if(|(asked, _)| *asked == id).is_some()
+        let Some(group) = &mut self.group else { return };
+        if group.heartbeat.take_if(|(asked, _)| *asked == id).is_none() {
+            return;
+        }
+        let waits = matches!(group.phase, Phase::Joining { .. } | Phase::Syncing { .. });
+        let peer = group.coordinator.node().map(Peer::Node);
+        self.beat_soon(now);
+        if let Some(peer) = peer.filter(|_| waits)
+            && let Some(node) = self.nodes.get(&peer)
         {
-            self.beat_soon(now);
+            let reason = "the coordinator does not answer heartbeats".to_owned();
+            let lost = Lost { address: node.address.clone(), reason };
+            self.hang_up(peer, Lane::Join);
+            self.handle_lost(now, peer, Lane::Join, &lost);
         }
     }
 
