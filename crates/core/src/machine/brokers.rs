@@ -1,0 +1,139 @@
+//! Brokers that answer, fail, are away, or do not speak what we need.
+
+use std::time::{Duration, Instant};
+
+use super::{Machine, NOT_SPOKEN_MAX, Pledge, Purpose, Unsupported};
+use crate::{
+    cluster::{
+        Lane, Peer,
+        node::{FetchLane, Phase as NodePhase},
+    },
+    event::Event,
+    fault::{Fault, Lost},
+    timer::Why,
+};
+
+impl Machine {
+    /// Once may be a slip; who cannot be spoken to fails the reader, until it can.
+    pub(super) fn not_spoken(&mut self, pledge: &Pledge, what: &str) {
+        let peer = pledge.peer;
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        node.not_spoken += 1;
+        if node.not_spoken >= NOT_SPOKEN_MAX && self.unsupported.is_none() {
+            let fault = Fault::Unsupported { address: node.address.clone(), what: what.to_owned() };
+            let metadata = matches!(pledge.purpose, Purpose::Metadata);
+            self.unsupported = Some(Unsupported { peer, metadata, fault: fault.clone() });
+            self.tell(Event::Fault(fault));
+        }
+    }
+
+    /// A broker has answered: what it could not be asked before, it can be now, unless the answer came by another lane.
+    pub(super) fn is_spoken(&mut self, pledge: &Pledge) {
+        let Some(node) = self.nodes.get_mut(&pledge.peer) else { return };
+        node.works(pledge.lane);
+        let mends = |unsupported: &mut Unsupported| match pledge.purpose {
+            Purpose::Metadata => unsupported.metadata,
+            _ => unsupported.peer == pledge.peer && !unsupported.metadata && node.not_spoken == 0,
+        };
+        self.unsupported.take_if(mends);
+    }
+
+    /// A broker is gone, and with it what it did not speak.
+    pub(crate) fn forget_unsupported(&mut self, peer: Peer) {
+        self.unsupported.take_if(|unsupported| unsupported.peer == peer);
+    }
+
+    pub(super) fn answered(&mut self, peer: Peer) {
+        self.failing.clear();
+        if std::mem::take(&mut self.rounds) > 0 {
+            self.outage = None;
+            self.tell(Event::Reachable);
+        }
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            node.phase = NodePhase::Open;
+            node.dirty = true;
+        }
+    }
+
+    /// Pauses before the broker is asked again; `None` if it pauses already.
+    pub(super) fn peer_down(&mut self, now: Instant, peer: Peer, lane: Lane) -> Option<Duration> {
+        let node = self.nodes.get_mut(&peer)?;
+        node.failed = Some(lane);
+        if !node.is_open() {
+            return None;
+        }
+        let pause = node.backoff.fail(self.config.backoff_min, self.config.backoff_max, &mut self.rng);
+        node.phase = NodePhase::Down { until: now + pause };
+        self.timers.add(now + pause, Why::Peer(peer));
+        Some(pause)
+    }
+
+    pub(super) fn peer_may_open(&mut self, now: Instant, peer: Peer) {
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        if matches!(node.phase, NodePhase::Down { until } if until <= now) {
+            node.phase = NodePhase::Open;
+        }
+        if node.muted_until.is_some_and(|until| until <= now) {
+            node.muted_until = None;
+        }
+        if node.joins_until.is_some_and(|until| until <= now) {
+            node.joins_until = None;
+        }
+        node.dirty = true;
+    }
+
+    /// One more peer failed; when all have, that is a round.
+    pub(super) fn count_failure(&mut self, peer: Peer, lost: &Lost) {
+        self.failing.insert(peer);
+        if self.nodes.keys().any(|known| !self.failing.contains(known)) {
+            return;
+        }
+        self.failing.clear();
+        self.rounds += 1;
+        let (rounds, last) = (self.rounds, lost.to_string());
+        if self.config.max_attempts == Some(rounds) {
+            let fault = Fault::Unreachable { rounds, last: last.clone() };
+            self.outage = Some(fault);
+        }
+        self.tell(Event::Unreachable { rounds, last });
+    }
+
+    pub(super) fn reply_overdue(&mut self, now: Instant, id: u64) {
+        let Some(pledge) = self.asked.get(&id) else { return };
+        let (peer, lane) = (pledge.peer, pledge.lane);
+        let Some(node) = self.nodes.get(&peer) else { return };
+        let reason = format!("no answer within {:?}", self.config.request_timeout);
+        let lost = Lost { address: node.address.clone(), reason };
+        self.hang_up(peer, lane);
+        self.handle_lost(now, peer, lane, &lost);
+    }
+
+    pub(crate) fn hang_up(&mut self, peer: Peer, lane: Lane) {
+        self.hang_ups.push_back((peer, lane));
+    }
+
+    /// Closes all connections of a broker; what was asked over them is asked elsewhere.
+    pub(crate) fn hang_up_all(&mut self, now: Instant, peer: Peer) {
+        for lane in Lane::ALL {
+            self.hang_up(peer, lane);
+        }
+        let ids: Vec<u64> = self.asked.iter().filter(|(_, p)| p.peer == peer).map(|(&id, _)| id).collect();
+        for id in ids {
+            if let Some(pledge) = self.asked.remove(&id) {
+                self.timers.remove(pledge.deadline, Why::Reply(id));
+                self.out.retain(|request| request.id != id);
+                self.unanswered_purpose(now, id, peer, pledge.purpose);
+            }
+        }
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            (node.long, node.express) = (FetchLane::Idle, FetchLane::Idle);
+        }
+    }
+
+    pub(super) fn metadata_is_due(&mut self, now: Instant) {
+        if self.metadata_due.is_some_and(|due| due <= now) {
+            self.metadata_due = None;
+            self.want_metadata(now);
+        }
+    }
+}
