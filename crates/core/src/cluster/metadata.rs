@@ -189,7 +189,9 @@ impl Machine {
             if Code(topic.error_code) != Code::NONE || !pattern.is_match(name) {
                 continue;
             }
-            if !self.topics.iter().any(|known| *known.name == *name) {
+            if let Some(known) = self.topics.iter_mut().find(|known| *known.name == *name) {
+                known.subscribed = true; // it was gone
+            } else {
                 let mut found = super::topic::Topic::new(Arc::from(name), None);
                 if !first_look {
                     found.presence = Presence::Missing; // so that it is read from its beginning, and told
@@ -212,14 +214,23 @@ impl Machine {
         left_out.is_empty()
     }
 
-    /// Whatever the list of all topics does not hold is not there.
+    /// Whatever the list of all topics does not hold is not there. What was named is waited for; what only matched is read
+    /// again when it is back.
     fn miss_topics(&mut self, response: &MetadataResponse) -> bool {
-        let named = |name: &str| response.topics.iter().any(|topic| topic.name.as_deref() == Some(name));
-        let missing: Vec<usize> =
-            (0..self.topics.len()).filter(|&index| !named(&self.topics[index].name)).collect();
+        let is_named = |name: &str| response.topics.iter().any(|topic| topic.name.as_deref() == Some(name));
         let mut complete = true;
-        for index in missing {
-            complete &= !self.topics[index].subscribed || self.topic_missing(index);
+        for index in 0..self.topics.len() {
+            let name = self.topics[index].name.clone();
+            if !self.topics[index].subscribed || is_named(&name) {
+                continue;
+            }
+            let missed = self.topics[index].presence == Presence::Missing;
+            complete &= self.topic_missing(index);
+            let wanted_by_name =
+                self.config.subscriptions.iter().any(|subscription| subscription.topic == name);
+            if missed && !wanted_by_name {
+                self.topics[index].subscribed = false; // twice in a row: it is gone
+            }
         }
         complete
     }

@@ -7,7 +7,7 @@ use regex_lite::Regex;
 use super::{Phase, Revoking, commit::CommitError, part_of, recall::Recalled, tenure::Tenure};
 use crate::{
     cluster::topic::Topic,
-    config::Start,
+    config::{Start, Subscription},
     event::Event,
     fault::TopicPartition,
     fetch::{
@@ -273,6 +273,12 @@ impl Machine {
         }
     }
 
+    /// Whether the partitions that were told as revoked under this number may still be committed.
+    pub fn is_revoking(&self, id: u64) -> bool {
+        let phase = self.group.as_ref().map(|group| &group.phase);
+        matches!(phase, Some(Phase::Revoking(revoking)) if revoking.hook == Some(id))
+    }
+
     // Giving up.
 
     /// Joins anew as soon as we are in and have given up what we own.
@@ -424,6 +430,8 @@ impl Machine {
                 self.topics.push(Topic::new(name.clone(), None));
             }
         }
+        let named = |topic: &Arc<str>| Subscription { topic: topic.clone(), partitions: None };
+        self.config.subscriptions = topics.iter().map(named).collect();
         self.config.pattern = pattern;
         self.want_metadata(now);
         self.want_rejoin(now, "the topics that we read were changed".to_owned());

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use crate::{
-    cluster::{Peer, topic::Topic},
+    cluster::Peer,
     fetch::{
         cursor::{Cursor, Phase},
         queue::{Entry, Take},
@@ -120,7 +120,8 @@ impl Machine {
 
     pub(super) fn all_done(&self) -> bool {
         self.config.until.is_some()
-            && self.topics.iter().all(Topic::is_complete)
+            && (self.config.pattern.is_none() || self.metadata.has_answered())
+            && self.topics.iter().all(|topic| !topic.subscribed || topic.is_complete())
             && self.cursors.iter().all(Cursor::is_done)
     }
 }
