@@ -7,12 +7,16 @@ use crate::kafka::Kafka;
 use crate::kafka::node::Settings;
 use crate::steps::Steps;
 use crate::workspace::{cargo, check, release_ottla, target};
-use crate::{readback, sim, test};
+use crate::{peers, readback, sim, test};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 /// Sixteen times proptest's default.
 const CASES: &str = "4096";
+
+/// How long a group's members are killed and frozen.
+const CHAOS: Duration = Duration::from_secs(120);
 
 /// How many schedules of groups are simulated, and how many of readers without one.
 const GROUP_SEEDS: u64 = 2000;
@@ -36,7 +40,10 @@ fn everything(steps: &mut Steps) -> Result<()> {
         sim::many("read", READ_SEEDS)
     })?;
     steps.step("readback", "millions of records, as Java reads them", read_back)?;
-    steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))
+    steps.step("chaos", "a group whose members are killed and frozen", || test::chaos(CHAOS))?;
+    steps.step("mixed", "groups with members of every other make", || test::mixed(&peers::build()?))?;
+    steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))?;
+    steps.step("nodes", "a group whose coordinator dies, on three nodes", test::nodes)
 }
 
 fn read_back() -> Result<()> {

@@ -4,18 +4,22 @@
 //! `#[ignore = "needs a real Kafka: cargo xtask test"]`; it finds a broker, with the topics of
 //! [`dataset`] filled, through the variables below, and fails when they are missing. One that stops
 //! its broker stands in `tests/kafka_restart*.rs` and is called `kafka_restart_*`; such tests run one at a time, and
-//! have a broker for themselves.
+//! have a broker for themselves. So have `kafka_nodes_*` in `tests/kafka_nodes*.rs`, which stop nodes of a cluster of
+//! three, and those that load a whole machine: `kafka_chaos_*` and `kafka_mixed_*`. What is called `kafka_peers_*` needs
+//! programs that only `cargo xtask soak` builds.
 
 use crate::args::Args;
 use crate::dataset::{self, Size, TOPICS};
 use crate::failure::{During, Result, fail};
 use crate::kafka::node::Settings;
 use crate::kafka::{Kafka, jars};
+use crate::peers::{self, Peer};
 use crate::readback;
 use crate::steps::Steps;
 use crate::workspace::{cargo, check, own_binary, release_ottla, shown};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The address of the broker with the filled topics.
 const KAFKA: &str = "OTTLA_TEST_KAFKA";
@@ -29,6 +33,14 @@ const RESTART_DIR: &str = "OTTLA_TEST_KAFKA_RESTART_DIR";
 const XTASK: &str = "OTTLA_XTASK";
 /// How often the restart tests restart their broker.
 const ROUNDS: &str = "OTTLA_TEST_ROUNDS";
+/// The addresses of the cluster of three nodes, and its folder.
+const NODES: &str = "OTTLA_TEST_KAFKA_NODES";
+const NODES_DIR: &str = "OTTLA_TEST_KAFKA_NODES_DIR";
+/// How long the chaos lasts.
+const CHAOS: &str = "OTTLA_CHAOS_SECONDS";
+
+/// What a step of its own runs.
+const APART: [&str; 5] = ["kafka_restart_", "kafka_nodes_", "kafka_chaos_", "kafka_mixed_", "kafka_peers_"];
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
     let no_kafka = args.flag("--no-kafka");
@@ -51,7 +63,10 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("readback", "whole topics, as Java reads them", || read_back(with_topics(&mut filled)?))?;
     steps.step("kafka", "tests on a real Kafka", || tests_on(with_topics(&mut filled)?))?;
     drop(filled);
-    steps.step("restart", "tests that stop a real Kafka", || restarts(1))
+    steps.step("mixed", "groups with members of Kafka's own client", || mixed(&[]))?;
+    steps.step("chaos", "a group whose members are killed and frozen", || chaos(Duration::from_secs(20)))?;
+    steps.step("restart", "tests that stop a real Kafka", || restarts(1))?;
+    steps.step("nodes", "a group whose coordinator dies, on three nodes", nodes)
 }
 
 fn without_kafka(steps: &mut Steps) -> Result<()> {
@@ -60,7 +75,10 @@ fn without_kafka(steps: &mut Steps) -> Result<()> {
     steps.leave_out("generated", "the schemas are in Kafka's jar");
     steps.leave_out("readback", "it needs a real Kafka");
     steps.leave_out("kafka", "these tests need a real Kafka");
-    steps.leave_out("restart", "these too");
+    steps.leave_out("mixed", "it needs a real Kafka");
+    steps.leave_out("chaos", "it needs a real Kafka");
+    steps.leave_out("restart", "these tests need a real Kafka");
+    steps.leave_out("nodes", "these tests need three nodes of a real Kafka");
     steps.step("left-out", "the tests that were left out", || {
         check(ignored_tests("kafka*").args(["--list", "--format", "terse"]))
     })
@@ -69,7 +87,8 @@ fn without_kafka(steps: &mut Steps) -> Result<()> {
 fn code(steps: &mut Steps) -> Result<()> {
     steps.step("format", "rustfmt would change nothing", || {
         check(cargo().args(["fmt", "--all", "--check"]))?;
-        check(cargo().args(["fmt", "--manifest-path", "bench/floor/Cargo.toml", "--check"]))
+        check(cargo().args(["fmt", "--manifest-path", "bench/floor/Cargo.toml", "--check"]))?;
+        check(cargo().args(["fmt", "--manifest-path", peers::RUST, "--check"]))
     })?;
     steps.step("clippy", "clippy has nothing to say", || {
         check(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
@@ -101,7 +120,7 @@ fn generated() -> Result<()> {
 /// The broker with the topics, started when the first step needs it.
 fn with_topics(broker: &mut Option<Kafka>) -> Result<&Kafka> {
     if broker.is_none() {
-        let kafka = Kafka::start("test", &Settings::default())?;
+        let kafka = Kafka::start("test", &for_groups())?;
         dataset::fill(&kafka.tools(), kafka.dir(), &TOPICS, Size::SHORT)?;
         *broker = Some(kafka);
     }
@@ -115,7 +134,7 @@ fn read_back(kafka: &Kafka) -> Result<()> {
 
 fn tests_on(kafka: &Kafka) -> Result<()> {
     let mut test = ignored_tests("kafka*");
-    test.args(["--skip", "kafka_restart_"]);
+    test.args(APART.iter().flat_map(|name| ["--skip", name]));
     some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()).env(KAFKA_DIR, kafka.dir()))
 }
 
@@ -127,6 +146,44 @@ pub(crate) fn restarts(rounds: u32) -> Result<()> {
     test.arg("--test-threads=1");
     test.env(XTASK, own_binary()).env(ROUNDS, rounds.to_string());
     some_passed(test.env(RESTART, kafka.bootstrap()).env(RESTART_DIR, kafka.dir()))
+}
+
+/// Ours in groups with Java's consumer, and with these.
+pub(crate) fn mixed(peers: &[Peer]) -> Result<()> {
+    let kafka = Kafka::start("mixed", &for_groups())?;
+    let mut test = ignored_tests("kafka_mixed*");
+    // Each has a Java of its own.
+    test.arg("--test-threads=2");
+    if peers.is_empty() {
+        test.args(["--skip", "kafka_peers_"]);
+    }
+    test.envs(peers.iter().map(|peer| (peer.variable, &peer.program)));
+    some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()))
+}
+
+/// Members that come, go, are killed and are frozen for so long.
+pub(crate) fn chaos(time: Duration) -> Result<()> {
+    let kafka = Kafka::start("chaos", &for_groups())?;
+    let mut test = ignored_tests("kafka_group_chaos");
+    // What happened is told also when all is well.
+    test.arg("--nocapture");
+    test.env(CHAOS, time.as_secs().to_string());
+    some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()))
+}
+
+/// The tests that stop nodes of a cluster.
+pub(crate) fn nodes() -> Result<()> {
+    let kafka = Kafka::start_nodes("nodes", 3, &Settings::default())?;
+    let mut test = ignored_tests("kafka_nodes*");
+    test.args(["--test-threads=1", "--nocapture"]);
+    test.env(XTASK, own_binary());
+    some_passed(test.env(NODES, kafka.bootstrap()).env(NODES_DIR, kafka.dir()))
+}
+
+/// Members may be dead for a second: the broker's own 6 would make tests wait.
+fn for_groups() -> Settings {
+    let session = ("group.min.session.timeout.ms".into(), "1000".into());
+    Settings { set: vec![session], ..Settings::default() }
 }
 
 /// `cargo test` of the ignored tests in the files `tests/FILES.rs`.
