@@ -11,7 +11,12 @@ use std::{
 
 use ottla_core::{Body, Config, Event, Lane, Machine, Peer};
 
-use super::{net::WireId, reader::Reader, watch::Watch};
+use super::{
+    member::Caller,
+    net::{Happening, WireId},
+    reader::Reader,
+    watch::Watch,
+};
 
 /// A request that went out.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +24,18 @@ pub struct Sent {
     pub when: Instant,
     pub peer: Peer,
     pub lane: Lane,
-    /// `metadata`, `offsets`, `epochs` or `fetch`.
+    /// `metadata`, `offsets`, `epochs`, `fetch`, `find`, `join`, `sync`, `heartbeat`, `recall`, `commit` or `leave`.
     pub what: &'static str,
+}
+
+/// Whether a client gets time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    Runs,
+    /// It gets none for a while; what comes for it waits.
+    Frozen,
+    /// It is no more.
+    Gone,
 }
 
 /// What a machine needs around it.
@@ -28,6 +43,10 @@ pub struct Client {
     pub machine: Machine,
     pub links: BTreeMap<(Peer, Lane), WireId>,
     pub reader: Reader,
+    pub caller: Caller,
+    pub life: Life,
+    /// What came while it was frozen.
+    pub missed: VecDeque<Happening>,
     pub watch: Watch,
     pub events: Vec<(Instant, Event)>,
     pub sent: Vec<Sent>,
@@ -50,6 +69,9 @@ impl Client {
             machine,
             links: BTreeMap::new(),
             reader: Reader::new(),
+            caller: Caller::new(),
+            life: Life::Runs,
+            missed: VecDeque::new(),
             watch,
             events: Vec::new(),
             sent: Vec::new(),
@@ -57,6 +79,11 @@ impl Client {
             room,
             lately: VecDeque::new(),
         }
+    }
+
+    /// The group that it reads in, if any.
+    pub fn group_id(&self) -> String {
+        self.machine.config().group.as_ref().map(|group| group.id.to_string()).unwrap_or_default()
     }
 
     pub fn sent(&mut self, now: Instant, peer: Peer, lane: Lane, body: &Body) {

@@ -9,18 +9,23 @@
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part of it")]
 
 mod clients;
+mod group;
+mod member;
 mod net;
 mod reader;
 mod trace;
 mod truth;
+mod ward;
 mod watch;
 mod world;
 
-pub use clients::Sent;
+pub use clients::{Life, Sent};
+pub use member::{Acks, Caller, Piece};
 pub use net::Latency;
 pub use reader::{Habit, Read};
 pub use trace::{trace, tracing};
 pub use truth::{Produce, Shape};
+pub use ward::Ward;
 pub use watch::Watch;
 pub use world::{Setup, World, ms, secs};
 

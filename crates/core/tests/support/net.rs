@@ -84,6 +84,10 @@ pub enum Happening {
     Driver(usize),
     /// The client's reader was woken, or goes on by its habit.
     Reader(usize),
+    /// The client's caller acknowledges something.
+    Acks(usize),
+    /// The client's hook is done with a rebalance.
+    Hook(usize, u64),
 }
 
 /// All wires and all that is on its way.
@@ -205,6 +209,18 @@ impl Net {
             self.held.push_back(what);
         }
         None
+    }
+
+    /// The client whose side it happens at.
+    pub fn client_of(&self, what: &Happening) -> Option<usize> {
+        use Happening::{Accepted, Acks, Closed, Down, Driver, Gate, Hook, Reader, Refused, TooLong};
+        match what {
+            Accepted(id) | Refused(id) | TooLong(id, _) | Down(id, _) | Closed(id, _) | Gate(id) => {
+                self.wires.get(id).map(|wire| wire.client)
+            }
+            Driver(client) | Reader(client) | Acks(client) | Hook(client, _) => Some(*client),
+            Happening::Dialled(_) | Happening::Up(..) | Happening::Left(_) => None,
+        }
     }
 
     fn is_held(&self, what: &Happening) -> bool {

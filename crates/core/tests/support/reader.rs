@@ -32,6 +32,10 @@ pub struct Read {
     pub value: Bytes,
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     pub turn: Arc<Turn>,
+    /// Acknowledging it covers all from here, which is the offset, unless others before it are not in the log ...
+    pub from: i64,
+    /// ... up to and without this.
+    pub to: i64,
 }
 
 /// What asking once came to.
@@ -196,14 +200,23 @@ impl Walk {
             }
             if let Some(open) = &mut self.open {
                 if by_batch {
-                    let records = std::mem::take(&mut open.records);
+                    let mut records = std::mem::take(&mut open.records);
+                    let mut from = self.part.turn.handed();
+                    for read in &mut records {
+                        (read.from, from) = (from, read.to);
+                    }
+                    if let Some(last) = records.back_mut() {
+                        last.to = open.end;
+                        self.part.turn.hand_out(open.end);
+                    }
                     self.part.turn.advance(open.end);
                     self.open = None;
                     if !records.is_empty() {
                         return Ok(Walked::Records(records));
                     }
-                } else if let Some(read) = open.records.pop_front() {
-                    self.part.turn.advance(read.offset + 1);
+                } else if let Some(mut read) = open.records.pop_front() {
+                    read.from = self.part.turn.handed();
+                    self.part.turn.hand_out(read.to);
                     return Ok(Walked::Records([read].into()));
                 } else {
                     self.part.turn.advance(open.end);
@@ -273,6 +286,8 @@ impl Walk {
                     .map(|h| (String::from_utf8_lossy(h.key).into_owned(), owned(h.value)))
                     .collect(),
                 turn: self.part.turn.clone(),
+                from: record.offset,
+                to: record.offset + 1,
             });
         }
         let end = header.next_offset().min(self.part.until);

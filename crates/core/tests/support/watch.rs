@@ -189,6 +189,13 @@ impl Watch {
                     seen.recreated();
                 }
             }
+            Event::Assigned { partitions, .. }
+            | Event::Revoking { partitions, .. }
+            | Event::PartitionsLost { partitions, .. } => {
+                for at in partitions {
+                    self.seen(at).other_owner();
+                }
+            }
             _ => {}
         }
     }
@@ -296,6 +303,13 @@ impl Seen {
     fn end_turn(&mut self) {
         self.over.extend(self.turn.take());
         self.life = None;
+    }
+
+    /// In a group it becomes the client's, or is no more: what was wanted of it before is void.
+    fn other_owner(&mut self) {
+        self.end_turn();
+        (self.paused, self.failed, self.sought) = (false, false, None);
+        self.resets.clear();
     }
 
     /// Gives where the turn has to begin.

@@ -20,11 +20,12 @@ use ottla_wire::{
 };
 
 use super::{
-    clients::{Client, Sent},
+    clients::{Client, Life, Sent},
     net::{Happening, Latency, Net, Stage, Wire, WireId},
     reader::{Habit, Polled, Read, Step, share},
     trace::trace,
     truth::{Produce, Truth},
+    ward::Ward,
 };
 
 macro_rules! note {
@@ -61,6 +62,7 @@ pub struct World {
     pub net: Net,
     pub clients: Vec<Client>,
     pub truth: Truth,
+    pub wards: BTreeMap<String, Ward>,
     /// How often something happened at this very moment.
     busy: u32,
     pub steps: u64,
@@ -101,6 +103,7 @@ impl World {
             net: Net::new(setup.latency),
             clients: Vec::new(),
             truth: Truth::default(),
+            wards: BTreeMap::new(),
             busy: 0,
             steps: 0,
         }
@@ -116,6 +119,9 @@ impl World {
     pub fn open(&mut self, config: Config) -> usize {
         let client = self.clients.len();
         note!(self, "client {client} opens: {config:?}");
+        if let Some(group) = &config.group {
+            self.ward(&group.id).joined(client, &config);
+        }
         self.clients.push(Client::new(self.now, config));
         self.carry_out(client);
         self.net.at(self.now, Happening::Reader(client));
@@ -128,6 +134,7 @@ impl World {
         let it = &mut self.clients[client];
         it.machine.seek(at, start).expect("it is read");
         it.watch.sought(at, start);
+        self.ward_sought(client, at, start);
         self.carry_out(client);
         self.rouse(client);
     }
@@ -162,7 +169,7 @@ impl World {
         self.after_room(client);
     }
 
-    fn rouse(&mut self, client: usize) {
+    pub fn rouse(&mut self, client: usize) {
         self.net.at(self.now, Happening::Reader(client));
     }
 
@@ -238,6 +245,8 @@ impl World {
         note!(self, "{topic}-{partition} is cut at {end}, led by {leader}");
         self.cluster.truncate(topic, partition, end).expect("there is a partition");
         self.truth.truncated(topic, partition, end);
+        let (at, end) = (TopicPartition::new(topic, partition), self.truth.end(topic, partition));
+        self.wards.values_mut().for_each(|ward| ward.truncated(&at, end));
         self.lead(topic, partition, Some(leader));
     }
 
@@ -324,7 +333,8 @@ impl World {
     }
 
     fn next_time(&self) -> Option<Instant> {
-        let machines = self.clients.iter().filter_map(|c| c.machine.poll_deadline()).map(|(at, _)| at);
+        let running = self.clients.iter().filter(|client| client.life == Life::Runs);
+        let machines = running.filter_map(|c| c.machine.poll_deadline()).map(|(at, _)| at);
         machines.chain(self.cluster.poll_deadline()).chain(self.net.next()).min()
     }
 
@@ -341,7 +351,9 @@ impl World {
             self.cluster.handle_timeout(self.now);
         } else {
             for client in 0..self.clients.len() {
-                if self.clients[client].machine.poll_deadline().is_some_and(|(at, _)| at <= self.now) {
+                let it = &self.clients[client];
+                let due = it.machine.poll_deadline().is_some_and(|(at, _)| at <= self.now);
+                if due && it.life == Life::Runs {
                     self.turn(client);
                 }
             }
@@ -350,6 +362,12 @@ impl World {
     }
 
     fn happen(&mut self, what: Happening) {
+        let client = self.net.client_of(&what);
+        match client.map_or(Life::Runs, |client| self.clients[client].life) {
+            Life::Runs => {}
+            Life::Frozen => return self.clients[client.expect("one is frozen")].missed.push_back(what),
+            Life::Gone => return,
+        }
         match what {
             Happening::Dialled(id) => self.dialled(id),
             Happening::Accepted(id) => self.accepted(id),
@@ -362,6 +380,8 @@ impl World {
             Happening::Gate(id) => self.gate_report(id),
             Happening::Driver(client) => self.turn(client),
             Happening::Reader(client) => self.read(client),
+            Happening::Acks(client) => self.acknowledge(client),
+            Happening::Hook(client, id) => self.hook_done(client, id),
         }
     }
 
@@ -396,8 +416,13 @@ impl World {
         while let Some(event) = it.machine.poll_event() {
             trace(now - self.begin, format_args!("client {client} tells {event:?}"));
             it.watch.told(&event, &self.truth);
+            if let Some(ward) = it.machine.config().group.as_ref().and_then(|g| self.wards.get_mut(&*g.id)) {
+                ward.told(client, &event);
+            }
             it.events.push((now, event));
         }
+        self.carry_out_group(client);
+        let it = &mut self.clients[client];
         if it.reader.registered && it.machine.poll_ready() {
             it.reader.registered = false;
             self.net.at(now, Happening::Reader(client));
@@ -532,7 +557,7 @@ impl World {
     }
 
     /// The client lets go of a connection.
-    fn leave(&mut self, id: WireId) {
+    pub fn leave(&mut self, id: WireId) {
         let Some(wire) = self.net.wires.get_mut(&id) else { return };
         wire.stage = Stage::LeftByClient;
         wire.stream = Vec::new();
@@ -571,6 +596,7 @@ impl World {
 impl World {
     /// Sends what the cluster has to send.
     pub fn settle(&mut self) {
+        self.look_at_commits();
         while let Some(output) = self.cluster.poll_output() {
             let (Output::Send { connection, .. } | Output::Close { connection }) = &output;
             let Some(&id) = self.net.by_connection.get(connection) else { continue };
@@ -726,6 +752,9 @@ impl World {
     /// Reads by habit.
     fn read(&mut self, client: usize) {
         let Some(it) = self.clients.get_mut(client) else { return };
+        if it.caller.waits_for.is_some() {
+            return; // for its commit to be answered, which wakes it
+        }
         let (most, pause) = match it.reader.habit {
             Habit::Stopped => return,
             Habit::Fast => (usize::MAX, Duration::ZERO),
@@ -733,7 +762,7 @@ impl World {
         };
         it.reader.registered = false;
         for _ in 0..most {
-            if !self.poll_reader(client) {
+            if !self.poll_reader(client) || self.clients[client].caller.waits_for.is_some() {
                 return;
             }
         }
@@ -781,6 +810,8 @@ impl World {
                 }
                 Step::Polled(Polled::Records(records)) => {
                     let by_batch = it.reader.by_batch;
+                    self.handed_out(client, &records);
+                    let it = &mut self.clients[client];
                     for read in records {
                         it.watch.read(&read, &self.truth);
                         let position = it.machine.position(&read.at).ok().flatten();
@@ -793,6 +824,7 @@ impl World {
                         it.reader.keep(read.value.clone());
                         it.reader.reads.push(Read { value: Bytes::new(), key: None, ..read });
                     }
+                    self.acknowledge_new(client);
                     self.after_room(client);
                     return true;
                 }

@@ -1,0 +1,83 @@
+//! One test a promise about groups, on a hand-wound clock: each is named after what must happen.
+
+mod support;
+
+use ottla_core::{Config, GroupConfig};
+use support::*;
+
+const G: &str = "g";
+
+fn world(nodes: i32) -> World {
+    World::new(Setup { nodes, ..Setup::default() })
+}
+
+/// A topic `t` whose partitions hold so many records each.
+fn filled(nodes: i32, partitions: i32, records: u32) -> World {
+    let mut world = world(nodes);
+    world.topic("t", partitions);
+    if records > 0 {
+        (0..partitions).for_each(|partition| world.fill("t", partition, records));
+    }
+    world
+}
+
+fn member(world: &mut World) -> usize {
+    member_with(world, |_, _| {})
+}
+
+fn member_with(world: &mut World, change: impl FnOnce(&mut Config, &mut GroupConfig)) -> usize {
+    let mut config = world.member_config(G, &["t"]);
+    let mut group = config.group.take().expect("it is a member's");
+    change(&mut config, &mut group);
+    world.open(Config { group: Some(group), ..config })
+}
+
+fn owned(world: &World, client: usize) -> usize {
+    world.wards[G].owned(client).len()
+}
+
+fn all_committed(world: &World) -> bool {
+    world.wards[G].behind(&world.cluster, &world.truth, "t").is_none()
+}
+
+#[test]
+fn a_member_alone_reads_all_and_commits_it() {
+    let mut world = filled(1, 3, 10);
+    let one = member(&mut world);
+    world.until(ms(100), "all is read", |w| w.reads(one).len() == 30);
+    world.until(ms(1200), "all is committed", all_committed);
+}
+
+#[test]
+fn a_second_member_takes_half_over_and_nothing_is_read_twice() {
+    let mut world = filled(1, 4, 10);
+    let one = member(&mut world);
+    world.until(ms(100), "all is read", |w| w.reads(one).len() == 40);
+    let two = member(&mut world);
+    world.until(secs(4), "each has two", |w| owned(w, one) == 2 && owned(w, two) == 2);
+    (0..4).for_each(|partition| world.fill("t", partition, 5));
+    world.until(secs(2), "all is committed", all_committed);
+    assert_eq!((world.wards[G].repeated, world.reads(two).len()), (0, 10));
+}
+
+#[test]
+fn close_commits_and_leaves_at_once() {
+    let mut world = filled(1, 4, 10);
+    let one = member(&mut world);
+    world.until(ms(100), "all is read", |w| w.reads(one).len() == 40);
+    world.close(one, secs(5));
+    world.until(ms(10), "it is closed", |w| w.clients[one].caller.closed.is_some());
+    assert!(all_committed(&world));
+    assert_eq!(world.cluster.group(G).map(|group| group.members.len()), Some(0));
+}
+
+#[test]
+fn a_crashed_member_is_replaced_after_its_session() {
+    let mut world = filled(1, 4, 10);
+    let one = member(&mut world);
+    let two = member(&mut world);
+    world.until(secs(8), "each has two", |w| owned(w, one) == 2 && owned(w, two) == 2);
+    world.crash(one, true);
+    world.until(secs(14), "the other has all", |w| owned(w, two) == 4);
+    world.until(secs(2), "all is committed", all_committed);
+}
