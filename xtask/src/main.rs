@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "xtask stands at the outermost edge: it times what it runs")]
 
 mod args;
+mod assignors;
 mod bench;
 mod dataset;
 mod failure;
@@ -9,7 +10,6 @@ mod generate;
 mod golden;
 mod kafka;
 mod measure;
-mod peers;
 mod readback;
 mod sim;
 mod soak;
@@ -31,9 +31,8 @@ usage: cargo xtask COMMAND [OPTIONS]
   test        everything CI checks: format, clippy, docs, all tests, the demo, and the tests on a real Apache Kafka
                 --no-kafka          leave out what needs Java and Maven (CI never does)
                 --only STEP         one step alone (an unknown name lists them)
-  soak        the long checks: millions of records, ten broker restarts, licenses, many random cases, thousands of
-              simulated schedules, two minutes of chaos, groups with librdkafka, franz-go and kafka-go (Go, make and cc)
-                --only STEP         deny, cases, sim, readback, chaos, mixed, restart or nodes
+  soak        the long checks: millions of records, ten broker restarts, licenses, many random cases
+                --only STEP
   sim         the simulations of crates/core/tests, many seeds of each; a seed that fails is kept in target/sim
                 --seeds N           how many (1000)
                 --from S            the first of them (0)
@@ -58,6 +57,8 @@ usage: cargo xtask COMMAND [OPTIONS]
   generate    the protocol's messages in Rust, from the schemas in the jar of Kafka's clients
                 --check             only say whether what is committed is what would be written
                 --jar PATH          that jar, instead of the one that Maven gets
+  assignors   what Kafka's own assignors answer to many groups (crates/core/tests/data/assignors.json)
+                --check             only say whether what is committed is what they answer
   golden      records anew what Kafka's tools, we and a real Kafka say to each other (crates/wire/tests/golden)
 ";
 
@@ -85,6 +86,7 @@ fn run(mut args: Args) -> Result<()> {
         Some("bench") => bench::run(args),
         Some("kafka") => kafka::command::run(args),
         Some("generate") => generate::run(args),
+        Some("assignors") => assignors::run(args),
         Some("golden") => golden::run(args),
         None | Some("help" | "--help" | "-h") => {
             print!("{USAGE}");
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn each_command_has_its_part_of_the_usage() {
-        let parts: Vec<_> = ["test", "soak", "sim", "bench", "kafka", "generate", "golden"]
+        let parts: Vec<_> = ["test", "soak", "sim", "bench", "kafka", "generate", "assignors", "golden"]
             .map(|command| (command, usage_of(command).unwrap()))
             .into();
         for (command, part) in &parts {
@@ -139,6 +141,7 @@ mod tests {
             "kafka up --help",
             "kafka tool --help",
             "generate --help",
+            "assignors --help",
             "golden --help",
         ] {
             assert_eq!(run(Args::new(line.split_whitespace())), Ok(()), "{line}");

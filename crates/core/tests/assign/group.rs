@@ -49,6 +49,20 @@ pub(crate) fn check(members: &[GroupMember], topics: &GroupTopics, assignment: &
     assert_eq!(given, wanted);
 }
 
+/// No partition could move to a member that asks for its topic and has at least two fewer.
+pub(crate) fn check_even(members: &[GroupMember], topics: &GroupTopics, assignment: &Assignment) {
+    let counts = counts(assignment);
+    for (holder, at) in assignment.iter().flat_map(|(id, list)| list.iter().map(move |at| (id.as_str(), at)))
+    {
+        let readers = members.iter().filter(|member| member.topics.contains(&at.topic));
+        let fewest = readers.map(|member| counts[member.id.as_str()]).min();
+        assert!(
+            fewest.is_some_and(|fewest| counts[holder] <= fewest + 1),
+            "{at} of {holder}: {counts:?} of {topics:?}"
+        );
+    }
+}
+
 /// How many partitions each member has.
 pub(crate) fn counts(assignment: &Assignment) -> BTreeMap<&str, usize> {
     assignment.iter().map(|(id, list)| (id.as_str(), list.len())).collect()

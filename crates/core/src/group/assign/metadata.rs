@@ -171,3 +171,227 @@ fn once<T: Clone + Eq + Hash>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     all.filter(|one| seen.insert(one.clone())).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{GroupPartition, Range, RoundRobin, Sticky};
+
+    /// One whose members write that version, with three bytes that say nothing.
+    #[derive(Debug)]
+    struct Writes(i16);
+
+    impl Assignor for Writes {
+        fn name(&self) -> &str {
+            "writes"
+        }
+
+        fn metadata_version(&self) -> i16 {
+            self.0
+        }
+
+        fn user_data(&self, _: &[TopicPartition], _: i32) -> Bytes {
+            Bytes::from_static(&[1, 2, 3])
+        }
+
+        fn assign(&self, _: &[GroupMember], _: &GroupTopics) -> Assignment {
+            Assignment::new()
+        }
+    }
+
+    /// What Java writes: see `tests/data/Assignors.java`.
+    fn java(says: &str) -> Vec<(i16, Bytes)> {
+        let table: Value = serde_json::from_str(include_str!("../../../tests/data/assignors.json")).unwrap();
+        let lines = table["messages"].as_array().unwrap().iter().filter(|line| line["says"] == says);
+        let bytes = |line: &Value| {
+            let hex = line["bytes"].as_str().unwrap();
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+        };
+        let all: Vec<_> = lines
+            .map(|line| (i16::try_from(line["version"].as_i64().unwrap()).unwrap(), bytes(line)))
+            .collect();
+        assert_eq!(all.len(), 4, "{says}");
+        all
+    }
+
+    fn of(topic: &str, numbers: impl IntoIterator<Item = i32>) -> Vec<TopicPartition> {
+        numbers.into_iter().map(|number| TopicPartition::new(topic, number)).collect()
+    }
+
+    fn full(version: i16) -> GroupMember {
+        GroupMember {
+            instance: Some("i".into()),
+            owned: if version >= 1 { [of("t", [2, 10]), of("u", [1])].concat() } else { Vec::new() },
+            generation: if version >= 2 { 7 } else { -1 },
+            rack: (version >= 3).then(|| "east".into()),
+            user_data: Bytes::from_static(&[1, 2, 3]),
+            ..GroupMember::new("m", ["t", "u"])
+        }
+    }
+
+    fn read_it(bytes: &[u8]) -> Result<GroupMember, String> {
+        read_subscription("m".into(), Some("i".into()), &Bytes::copy_from_slice(bytes))
+    }
+
+    #[test]
+    fn subscriptions_are_those_of_java_in_every_version() {
+        let topics = ["u", "t", "u"].map(Arc::from);
+        let owned = [of("u", [1]), of("t", [10, 2, 10])].concat();
+        for (version, bytes) in java("full subscription") {
+            let ours = write_subscription(&Writes(version), &topics, &owned, 7, Some("east"));
+            assert_eq!(ours, bytes, "version {version}");
+            assert_eq!(read_it(&bytes), Ok(full(version)));
+        }
+        for (version, bytes) in java("bare subscription") {
+            let bare = GroupMember { instance: Some("i".into()), ..GroupMember::new("m", ["t"]) };
+            assert_eq!(read_it(&bytes), Ok(bare), "version {version}");
+        }
+    }
+
+    #[test]
+    fn members_of_range_and_round_robin_write_what_every_leader_reads_and_those_of_sticky_all_they_know() {
+        let (_, bare) = &java("bare subscription")[0];
+        let topics = ["t".into()];
+        for assignor in [&Range as &dyn Assignor, &RoundRobin] {
+            let written = write_subscription(assignor, &topics, &of("t", [1]), 7, Some("east"));
+            assert_eq!(written, *bare, "{assignor:?}");
+        }
+        let sticky = read_it(&write_subscription(&Sticky, &topics, &of("t", [1]), 7, Some("east"))).unwrap();
+        assert_eq!(
+            (sticky.owned, sticky.generation, sticky.rack.as_deref()),
+            (of("t", [1]), 7, Some("east"))
+        );
+        assert_eq!(sticky.user_data, Sticky.user_data(&of("t", [1]), 7));
+        let first = read_it(&write_subscription(&Sticky, &topics, &[], -1, None)).unwrap();
+        assert_eq!(first, read_it(&java("bare subscription")[3].1).unwrap());
+    }
+
+    #[test]
+    fn a_version_above_those_there_are_is_read_as_the_last_and_written_as_the_last() {
+        let (_, last) = &java("full subscription")[3];
+        let newer = [&9i16.to_be_bytes()[..], &last[2..], b"what it added"].concat();
+        assert_eq!(read_it(&newer), Ok(full(3)));
+        let written = write_subscription(&Writes(9), &["t".into()], &[], -1, None);
+        assert_eq!(written[..2], 3i16.to_be_bytes());
+        let written = write_subscription(&Writes(-1), &["t".into()], &[], -1, None);
+        assert_eq!(written[..2], 0i16.to_be_bytes());
+    }
+
+    #[test]
+    fn a_subscription_that_ends_early_lacks_only_what_is_missing() {
+        let said = |version: i16, bytes: &[u8]| read_it(&[&version.to_be_bytes()[..], &bytes[2..]].concat());
+        for (version, bytes) in java("full subscription") {
+            for newer in version..=4 {
+                assert_eq!(said(newer, &bytes), Ok(full(version)), "{version} that says {newer}");
+            }
+        }
+        let topics_only = b"\0\x01\0\0\0\x01\0\x01t";
+        let bare = GroupMember { instance: Some("i".into()), ..GroupMember::new("m", ["t"]) };
+        assert_eq!(read_it(topics_only), Ok(bare));
+    }
+
+    #[test]
+    fn what_is_no_subscription_says_why() {
+        let (_, bytes) = &java("full subscription")[3];
+        for (wrong, reason) in [
+            (&b""[..], "int16 of 2 bytes wanted, 0 left"),
+            (&b"\xff\xff\0\0\0\0"[..], "there is no version -1"),
+            (&b"\0\0\x7f\xff\xff\xff"[..], "array of 2147483647 elements"),
+            (&bytes[..bytes.len() - 1], "string of 4 bytes wanted, 3 left"),
+        ] {
+            let told = read_it(wrong).unwrap_err();
+            assert!(told.starts_with("the subscription of member m cannot be read: "), "{told}");
+            assert!(told.contains(reason), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_a_member_says_twice_counts_once_and_what_cannot_be_is_left_out() {
+        let twice = ConsumerProtocolSubscription {
+            topics: ["t", "u", "t"].map(str::to_owned).into(),
+            owned_partitions: vec![consumer_protocol_subscription::TopicPartition {
+                topic: "t".into(),
+                partitions: vec![4, 4, -1, 2],
+            }],
+            generation_id: -5,
+            rack_id: Some(String::new()),
+            ..ConsumerProtocolSubscription::default()
+        };
+        let member = read_it(&written(&twice, 3)).unwrap();
+        assert_eq!(member.topics, ["t", "u"].map(Arc::from));
+        assert_eq!((member.owned, member.generation, member.rack), (of("t", [4, 2]), -1, None));
+    }
+
+    #[test]
+    fn assignments_are_those_of_java() {
+        let partitions = [of("t", [2, 10]), of("u", [1])].concat();
+        let all = java("assignment");
+        let reversed: Vec<_> = partitions.iter().rev().cloned().collect();
+        assert_eq!(write_assignment(&reversed), all[0].1);
+        for (version, bytes) in &all {
+            assert_eq!(read_assignment(bytes), Ok(partitions.clone()), "version {version}");
+            let longer = [bytes, &b"more"[..]].concat();
+            assert_eq!(read_assignment(&longer.into()), Ok(partitions.clone()));
+            let without_user_data = bytes.slice(..bytes.len() - 4);
+            assert_eq!(read_assignment(&without_user_data), Ok(partitions.clone()));
+        }
+        assert_eq!(read_assignment(&Bytes::new()), Ok(Vec::new()));
+        assert_eq!(read_assignment(&write_assignment(&[])), Ok(Vec::new()));
+        assert_eq!(read_assignment(&write_assignment(&of("t", [3, 3, -1]))), Ok(of("t", [3])));
+        let told = read_assignment(&all[0].1.slice(..9)).unwrap_err();
+        assert!(told.starts_with("the leader's assignment cannot be read: "), "{told}");
+    }
+
+    #[test]
+    fn an_assignment_that_makes_no_sense_is_named() {
+        let members = [GroupMember::new("a", ["t"]), GroupMember::new("b", ["t", "u", "gone"])];
+        let topics =
+            GroupTopics::from(["t", "u"].map(|topic| (topic.into(), vec![GroupPartition::default(); 2])));
+        let told = |assignment: &[(&str, Vec<TopicPartition>)]| {
+            let assignment = assignment.iter().map(|(id, list)| ((*id).to_owned(), list.clone())).collect();
+            check_assignment(&members, &topics, &assignment)
+        };
+        assert_eq!(told(&[]), Ok(()));
+        assert_eq!(told(&[("a", of("t", [0])), ("b", [of("t", [1]), of("u", [0, 1])].concat())]), Ok(()));
+        for (assignment, sentence) in [
+            (vec![("c", of("t", [0]))], "c is assigned something and is not a member"),
+            (
+                vec![("a", of("u", [0]))],
+                "member a is assigned u partition 0, a topic that it did not ask for",
+            ),
+            (vec![("a", of("t", [2]))], "member a is assigned t partition 2, which does not exist"),
+            (vec![("a", of("t", [-1]))], "member a is assigned t partition -1, which does not exist"),
+            (vec![("b", of("gone", [0]))], "member b is assigned gone partition 0, which does not exist"),
+            (vec![("a", of("t", [1, 1]))], "member a is assigned t partition 1, which is assigned already"),
+            (
+                vec![("a", of("t", [0])), ("b", of("t", [0]))],
+                "member b is assigned t partition 0, which is assigned already",
+            ),
+        ] {
+            assert_eq!(told(&assignment), Err(sentence.to_owned()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(version in 0..5i16, bytes: Vec<u8>) {
+            let bytes = Bytes::from([&version.to_be_bytes()[..], &bytes].concat());
+            if let Ok(member) = read_it(&bytes) {
+                prop_assert!(member.topics.len() + member.owned.len() <= bytes.len());
+            }
+            if let Ok(partitions) = read_assignment(&bytes) {
+                prop_assert!(partitions.len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn a_subscription_cut_anywhere_is_read_or_refused(version in 0..4usize, at: proptest::sample::Index) {
+            let (_, bytes) = &java("full subscription")[version];
+            let cut = read_it(&bytes[..at.index(bytes.len())]);
+            prop_assert!(cut.is_err() || cut.is_ok_and(|member| member.topics == full(3).topics));
+        }
+    }
+}

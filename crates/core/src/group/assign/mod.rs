@@ -1,7 +1,5 @@
 //! Who of a group reads what: the question every rebalance asks, and the answers there are.
 
-// What the members and their leader tell each other is written here before the machine of a group speaks it.
-#[allow(dead_code, reason = "called by the classic protocol")]
 pub(crate) mod metadata;
 mod order;
 mod range;
