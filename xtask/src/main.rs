@@ -10,6 +10,7 @@ mod generate;
 mod golden;
 mod kafka;
 mod measure;
+mod peers;
 mod readback;
 mod sim;
 mod soak;
@@ -31,8 +32,9 @@ usage: cargo xtask COMMAND [OPTIONS]
   test        everything CI checks: format, clippy, docs, all tests, the demo, and the tests on a real Apache Kafka
                 --no-kafka          leave out what needs Java and Maven (CI never does)
                 --only STEP         one step alone (an unknown name lists them)
-  soak        the long checks: millions of records, ten broker restarts, licenses, many random cases
-                --only STEP
+  soak        the long checks: millions of records, ten broker restarts, licenses, many random cases, thousands of
+              simulated schedules, two minutes of chaos, groups with librdkafka, franz-go and kafka-go (Go, make and cc)
+                --only STEP         deny, cases, sim, readback, chaos, mixed, restart or nodes
   sim         the simulations of crates/core/tests, many seeds of each; a seed that fails is kept in target/sim
                 --seeds N           how many (1000)
                 --from S            the first of them (0)
