@@ -1,15 +1,13 @@
 //! The same requests to a real Kafka and to this broker: what they answer must be the same.
-//!
-//! `OTTLA_TEST_KAFKA` names the real one (`host:port`), a single node of version 4.4.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
 
-use bytes::Bytes;
+use common::peer::{Peer, compare, create, delete, now};
 use common::{batch, fetch, from, list, produce, sized_batch};
 use ottla_broker::wire::Uuid;
-use ottla_broker::wire::frame::{decode_response, encode_request};
+use ottla_broker::wire::frame::decode_response;
 use ottla_broker::wire::message::create_partitions_request::CreatePartitionsTopic;
 use ottla_broker::wire::message::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
@@ -23,109 +21,9 @@ use ottla_broker::wire::message::offset_for_leader_epoch_request::{
 };
 use ottla_broker::wire::message::*;
 use ottla_broker::wire::record::{BatchBuilder, Codec, set_base_offset};
-use ottla_broker::{Broker, ClusterOptions};
 use std::fmt::Debug;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
-
-/// One of the two, and what was asked and answered.
-struct Peer {
-    name: &'static str,
-    address: String,
-    stream: TcpStream,
-    correlation_id: i32,
-    transcript: Vec<(String, String)>,
-}
-
-impl Peer {
-    fn new(name: &'static str, address: &str) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        Self { name, address: address.into(), stream, correlation_id: 0, transcript: Vec::new() }
-    }
-
-    fn ask<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
-        let frame = self.try_frame(&self.frame(request, version));
-        let frame = frame.unwrap_or_else(|| panic!("{}: closed after {request:?}", self.name));
-        decode_response::<R>(frame, version).unwrap().1
-    }
-
-    fn frame<R: Request>(&self, request: &R, version: i16) -> Vec<u8> {
-        encode_request(request, version, self.correlation_id, "compare").unwrap()
-    }
-
-    /// Sends a frame and reads one; `None` if the connection closes instead. Then there is a new one.
-    fn try_frame(&mut self, frame: &[u8]) -> Option<Bytes> {
-        self.correlation_id += 1;
-        self.stream.write_all(frame).unwrap();
-        let reply = self.read();
-        if reply.is_none() {
-            let transcript = std::mem::take(&mut self.transcript);
-            *self = Self { transcript, ..Self::new(self.name, &self.address.clone()) };
-        }
-        reply
-    }
-
-    /// The next frame; `None` if the connection was closed.
-    fn read(&mut self) -> Option<Bytes> {
-        let mut length = [0; 4];
-        match self.stream.read_exact(&mut length) {
-            Ok(()) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-                return None;
-            }
-            Err(error) => panic!("{}: {error}", self.name),
-        }
-        let mut frame = vec![0; i32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut frame).unwrap();
-        Some(frame.into())
-    }
-
-    fn note(&mut self, what: impl Into<String>, answer: impl Debug) {
-        self.transcript.push((what.into(), format!("{answer:?}")));
-    }
-
-    /// Asks, and notes whether the connection was closed instead of an answer.
-    fn note_closing(&mut self, what: impl Into<String>, frame: &[u8]) {
-        let closes = self.try_frame(frame).is_none();
-        self.note(what, closes);
-    }
-}
-
-/// Has both do the same, and compares what they noted.
-fn compare(script: fn(&mut Peer, &str)) {
-    let real = std::env::var("OTTLA_TEST_KAFKA")
-        .expect("OTTLA_TEST_KAFKA must name a real Kafka; `cargo xtask test` starts one");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let broker = runtime.block_on(Broker::start(ClusterOptions::new())).unwrap();
-    let topic = format!("compare-{:08x}", fastrand::u32(..));
-    let mut kafka = Peer::new("Kafka", &real);
-    let mut ours = Peer::new("ours", &broker.bootstrap());
-    for peer in [&mut kafka, &mut ours] {
-        script(peer, &topic);
-    }
-    assert!(!kafka.transcript.is_empty());
-    let differing: Vec<String> = kafka
-        .transcript
-        .iter()
-        .zip(&ours.transcript)
-        .filter(|(kafka, ours)| kafka != ours)
-        .map(|((what, kafka), (_, ours))| difference(what, kafka, ours))
-        .collect();
-    assert!(differing.is_empty(), "{} answers differ:\n{}", differing.len(), differing.join("\n"));
-    assert_eq!(kafka.transcript.len(), ours.transcript.len());
-    Peer::new("Kafka", &real).ask(&delete(&topic), 5);
-}
-
-/// Two long answers, from a little before where they differ.
-fn difference(what: &str, kafka: &str, ours: &str) -> String {
-    let same = kafka.bytes().zip(ours.bytes()).take_while(|(kafka, ours)| kafka == ours).count();
-    let cut =
-        |answer: &str| String::from_utf8_lossy(&answer.as_bytes()[same.saturating_sub(60)..]).into_owned();
-    format!("{what}\n  Kafka: {:.200}\n  ours:  {:.200}", cut(kafka), cut(ours))
-}
+use std::io::Write;
+use std::time::Duration;
 
 #[test]
 #[ignore = "needs a real Kafka: cargo xtask test"]
@@ -150,15 +48,14 @@ fn kafka_api_versions() {
             peer.note(format!("ApiVersions {unknown}"), answer);
         }
         let spoken = peer.ask(&named("ottla", "1"), 4);
-        for api in spoken
-            .api_keys
-            .iter()
-            .filter(|api| [0, 1, 2, 3, 18, 19, 20, 21, 22, 23, 37].contains(&api.api_key))
-        {
+        for api in spoken.api_keys.iter().filter(|api| SPOKEN.contains(&api.api_key)) {
             peer.note("versions", api);
         }
     });
 }
+
+/// The APIs that this broker speaks.
+const SPOKEN: [i16; 21] = [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 37, 42];
 
 #[test]
 #[ignore = "needs a real Kafka: cargo xtask test"]
@@ -526,7 +423,7 @@ fn kafka_parked_fetches() {
     compare(|peer, topic| {
         create(peer, topic, 2, &[]);
         let size = batch(&TIMES).len() as i32;
-        let mut producer = Peer::new(peer.name, &peer.address);
+        let mut producer = Peer::new(peer.who, &peer.address);
         for (what, min_bytes, batches) in [("one byte", 1, 1), ("two batches", size * 2, 2)] {
             let end = common::listed(&producer.ask(&list(topic, 0, -1), 5)).offset;
             let mut request = fetch(topic, vec![from(1, 0), from(0, end)]);
@@ -804,32 +701,6 @@ fn kafka_delete_records() {
     });
 }
 
-/// Makes a topic that keeps old records, and waits until the node leads it.
-fn create(peer: &mut Peer, topic: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
-    let configs = [("retention.ms", "-1")].iter().chain(configs);
-    let configs = configs
-        .map(|(name, value)| CreatableTopicConfig { name: (*name).into(), value: Some((*value).into()) });
-    let topics = vec![CreatableTopic {
-        name: topic.into(),
-        num_partitions: partitions,
-        replication_factor: 1,
-        configs: configs.collect(),
-        ..Default::default()
-    }];
-    let created = peer.ask(&CreateTopicsRequest { topics, timeout_ms: 10_000, validate_only: false }, 7);
-    assert_eq!(created.topics[0].error_code, 0, "{created:?}");
-    for partition in 0..partitions {
-        while common::listed(&peer.ask(&list(topic, partition, -1), 5)).error_code != 0 {
-            std::thread::yield_now();
-        }
-    }
-    created.topics[0].topic_id
-}
-
-fn delete(topic: &str) -> DeleteTopicsRequest {
-    DeleteTopicsRequest { topic_names: vec![topic.into()], timeout_ms: 10_000, ..Default::default() }
-}
-
 fn delete_6(name: Option<&str>, topic_id: Uuid) -> DeleteTopicsRequest {
     let topic = DeleteTopicState { name: name.map(Into::into), topic_id };
     DeleteTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..Default::default() }
@@ -839,9 +710,4 @@ fn delete_records(topic: &str, partition_index: i32, offset: i64) -> DeleteRecor
     let partitions = vec![DeleteRecordsPartition { partition_index, offset }];
     let topics = vec![DeleteRecordsTopic { name: topic.into(), partitions }];
     DeleteRecordsRequest { topics, timeout_ms: 10_000 }
-}
-
-#[allow(clippy::disallowed_methods, reason = "a real broker waits by a real clock")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -36,12 +36,21 @@ use ottla_wire::message::{
 };
 use std::time::Instant;
 
-/// The APIs that are spoken, with their versions.
+/// The APIs that are spoken, by number, with their versions.
 pub(crate) const SPOKEN: [(ApiKey, (i16, i16)); 21] = [
     all_versions::<ProduceRequest>(),
     all_versions::<FetchRequest>(),
     all_versions::<ListOffsetsRequest>(),
     all_versions::<MetadataRequest>(),
+    all_versions::<OffsetCommitRequest>(),
+    all_versions::<OffsetFetchRequest>(),
+    all_versions::<FindCoordinatorRequest>(),
+    all_versions::<JoinGroupRequest>(),
+    all_versions::<HeartbeatRequest>(),
+    all_versions::<LeaveGroupRequest>(),
+    all_versions::<SyncGroupRequest>(),
+    all_versions::<DescribeGroupsRequest>(),
+    all_versions::<ListGroupsRequest>(),
     all_versions::<ApiVersionsRequest>(),
     all_versions::<CreateTopicsRequest>(),
     all_versions::<DeleteTopicsRequest>(),
@@ -49,15 +58,6 @@ pub(crate) const SPOKEN: [(ApiKey, (i16, i16)); 21] = [
     all_versions::<InitProducerIdRequest>(),
     all_versions::<OffsetForLeaderEpochRequest>(),
     all_versions::<CreatePartitionsRequest>(),
-    all_versions::<FindCoordinatorRequest>(),
-    all_versions::<JoinGroupRequest>(),
-    all_versions::<SyncGroupRequest>(),
-    all_versions::<HeartbeatRequest>(),
-    all_versions::<LeaveGroupRequest>(),
-    all_versions::<OffsetCommitRequest>(),
-    all_versions::<OffsetFetchRequest>(),
-    all_versions::<ListGroupsRequest>(),
-    all_versions::<DescribeGroupsRequest>(),
     all_versions::<DeleteGroupsRequest>(),
 ];
 

@@ -35,30 +35,42 @@ impl Asks for OffsetCommitRequest {
 
 impl Serve for OffsetCommitRequest {
     fn serve(self, store: &mut Store, call: &Call) -> Served<OffsetCommitResponse> {
-        let by_id = call.version >= 10;
-        let mut reply = Answered::default();
-        let mut valid = Vec::new();
-        for topic in &self.topics {
-            let name = name(store, topic);
-            for partition in &topic.partitions {
-                match check(store, call, name.as_deref(), partition, by_id) {
-                    Ok(()) => valid.push((topic, partition)),
-                    Err(code) => {
-                        note(store, call, &self, name.as_deref(), partition, code);
-                        reply.push(topic, partition, code);
-                    }
-                }
+        let checked: Vec<_> = self.topics.iter().map(|topic| check(store, call, topic)).collect();
+        let is_any_valid = checked.iter().flatten().any(Result::is_ok);
+        let allowed = if is_any_valid { may_commit(&self, store, call) } else { Ok(()) };
+        let (mut failed, mut done) = (Vec::new(), Vec::new());
+        for (topic, checked) in self.topics.iter().zip(checked) {
+            let name = name(store, topic).unwrap_or_default();
+            let (mut topic_failed, mut topic_done) = (answer_of(topic), answer_of(topic));
+            for (partition, checked) in topic.partitions.iter().zip(checked) {
+                let committed = checked.and(allowed).and_then(|()| check_metadata(partition));
+                note(store, call, &self, &name, partition, committed);
+                let answer = if checked.is_ok() { &mut topic_done } else { &mut topic_failed };
+                answer.partitions.push(OffsetCommitResponsePartition {
+                    partition_index: partition.partition_index,
+                    error_code: super::code(&committed),
+                });
             }
+            failed.push(topic_failed);
+            done.push(topic_done);
         }
-        let refused = if valid.is_empty() { None } else { may_commit(&self, store, call).err() };
-        for (topic, partition) in valid {
-            let name = name(store, topic);
-            let code = refused.or_else(|| check_metadata(partition).err()).unwrap_or(Code::NONE);
-            note(store, call, &self, name.as_deref(), partition, code);
-            reply.push(topic, partition, code);
-        }
-        Served::Reply(OffsetCommitResponse { topics: reply.topics, ..Default::default() })
+        Served::Reply(OffsetCommitResponse { topics: together(failed, done), ..Default::default() })
     }
+}
+
+/// Which of a topic's partitions are to be asked of the coordinator.
+fn check(store: &Store, call: &Call, topic: &OffsetCommitRequestTopic) -> Vec<Result<(), Code>> {
+    let found = name(store, topic).filter(|name| call.version < 10 || !name.is_empty());
+    let check = |partition: &OffsetCommitRequestPartition| {
+        let name = found.as_deref().ok_or(Code::UNKNOWN_TOPIC_ID)?;
+        let index = partition.partition_index;
+        match call.errors.at(name, index) {
+            Some(code) => Err(code),
+            None if store.partition(name, index).is_none() => Err(Code::UNKNOWN_TOPIC_OR_PARTITION),
+            None => Ok(()),
+        }
+    };
+    topic.partitions.iter().map(check).collect()
 }
 
 /// The topic's name; `None` for an id that is not known.
@@ -67,22 +79,6 @@ fn name(store: &Store, topic: &OffsetCommitRequestTopic) -> Option<String> {
         return Some(topic.name.clone());
     }
     store.topic_by_id(topic.topic_id).map(|topic| topic.name.clone())
-}
-
-fn check(
-    store: &Store,
-    call: &Call,
-    name: Option<&str>,
-    partition: &OffsetCommitRequestPartition,
-    by_id: bool,
-) -> Result<(), Code> {
-    let name = name.filter(|name| !by_id || !name.is_empty()).ok_or(Code::UNKNOWN_TOPIC_ID)?;
-    let index = partition.partition_index;
-    match call.errors.at(name, index) {
-        Some(code) => Err(code),
-        None if store.partition(name, index).is_none() => Err(Code::UNKNOWN_TOPIC_OR_PARTITION),
-        None => Ok(()),
-    }
 }
 
 /// `offset.metadata.max.bytes`, which Kafka counts in UTF-16.
@@ -108,49 +104,43 @@ fn note(
     store: &mut Store,
     call: &Call,
     request: &OffsetCommitRequest,
-    topic: Option<&str>,
+    topic: &str,
     partition: &OffsetCommitRequestPartition,
-    refused: Code,
+    committed: Result<(), Code>,
 ) {
     let commit = CommitView {
         at: call.now,
         member: request.member_id.clone(),
         generation: request.generation_id_or_member_epoch,
-        topic: topic.unwrap_or_default().into(),
+        topic: topic.into(),
         partition: partition.partition_index,
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
         metadata: partition.committed_metadata.clone().unwrap_or_default(),
-        refused,
+        refused: committed.err().unwrap_or(Code::NONE),
     };
     store.groups.commit(&request.group_id, commit);
 }
 
-/// What is answered, a topic's partitions together.
-#[derive(Debug, Default)]
-struct Answered {
-    topics: Vec<OffsetCommitResponseTopic>,
+fn answer_of(topic: &OffsetCommitRequestTopic) -> OffsetCommitResponseTopic {
+    OffsetCommitResponseTopic { name: topic.name.clone(), topic_id: topic.topic_id, partitions: Vec::new() }
 }
 
-impl Answered {
-    fn push(
-        &mut self,
-        topic: &OffsetCommitRequestTopic,
-        partition: &OffsetCommitRequestPartition,
-        code: Code,
-    ) {
-        let partition_index = partition.partition_index;
-        let partition = OffsetCommitResponsePartition { partition_index, error_code: code.0 };
+/// What failed before the coordinator was asked comes first; then each topic is answered once, even if it was named twice.
+fn together(
+    failed: Vec<OffsetCommitResponseTopic>,
+    done: Vec<OffsetCommitResponseTopic>,
+) -> Vec<OffsetCommitResponseTopic> {
+    let are_none = failed.iter().all(|topic| topic.partitions.is_empty());
+    let mut topics: Vec<OffsetCommitResponseTopic> = Vec::new();
+    for topic in failed.into_iter().chain(done).filter(|topic| !topic.partitions.is_empty()) {
         let is_it = |known: &&mut OffsetCommitResponseTopic| {
-            known.name == topic.name && known.topic_id == topic.topic_id
+            !are_none && known.name == topic.name && known.topic_id == topic.topic_id
         };
-        match self.topics.iter_mut().find(is_it) {
-            Some(known) => known.partitions.push(partition),
-            None => self.topics.push(OffsetCommitResponseTopic {
-                name: topic.name.clone(),
-                topic_id: topic.topic_id,
-                partitions: vec![partition],
-            }),
+        match topics.iter_mut().find(is_it) {
+            Some(known) => known.partitions.extend(topic.partitions),
+            None => topics.push(topic),
         }
     }
+    topics
 }

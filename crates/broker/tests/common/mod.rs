@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod peer;
+
 use bytes::Bytes;
 use ottla_broker::wire::frame::{decode_response, encode_request};
 use ottla_broker::wire::message::fetch_request::{FetchPartition, FetchTopic};
