@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ottla_core::{Fault, TopicPartition};
+use ottla_core::{Commit, Fault, Tenure, TopicPartition};
 use ottla_wire::record::{self, BatchHeader, Record, TimestampType};
 
 use crate::error::Error;
@@ -21,12 +21,19 @@ pub(crate) struct Inner {
     /// Nor from this offset on.
     pub(crate) until: i64,
     pub(crate) high_watermark: i64,
+    /// Who may acknowledge it, in a group.
+    pub(crate) tenure: Option<Arc<Tenure>>,
 }
 
 impl Inner {
     /// Where the partition stands when all that is wanted of the batch has been handed out.
     pub(crate) fn end(&self) -> i64 {
         self.header.next_offset().min(self.until)
+    }
+
+    #[inline]
+    pub(crate) fn tenure(&self) -> Result<&Arc<Tenure>, Error> {
+        self.tenure.as_ref().ok_or_else(|| Error::no_group(&self.topic, self.partition))
     }
 }
 
@@ -50,6 +57,8 @@ impl Inner {
 pub struct Batch {
     inner: Arc<Inner>,
     from: i64,
+    /// Where what was handed out before it ended.
+    handed: i64,
 }
 
 /// Where it is; not what is in it.
@@ -65,9 +74,9 @@ impl std::fmt::Debug for Batch {
 }
 
 impl Batch {
-    pub(crate) fn new(inner: Arc<Inner>, from: i64) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, from: i64, handed: i64) -> Self {
         let from = from.max(inner.from).max(inner.header.base_offset);
-        Self { inner, from }
+        Self { inner, from, handed }
     }
 
     /// The topic's name.
@@ -119,6 +128,16 @@ impl Batch {
             batch: &self.inner,
             from: self.from,
         }
+    }
+
+    pub(crate) fn ack(&self) -> Result<(), Error> {
+        let end = self.inner.end();
+        self.inner.tenure()?.ack(self.handed, end).map_err(|error| Error::commit(error.into(), self.from))
+    }
+
+    /// Commits up to its end.
+    pub(crate) fn through(&self) -> Result<Commit, Error> {
+        Ok(Commit::Through { tenure: self.inner.tenure()?.clone(), to: self.inner.end() })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,26 +1,72 @@
 //! From a description to a reader; all that is wrong with it comes in one error.
 
+mod group;
+
 use std::{
+    marker::PhantomData,
     ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use ottla_core::{Address, Config, Machine, MissingTopic, OnOutOfRange, Start, Subscription, Until};
+use regex_lite::Regex;
+use tokio::sync::mpsc;
 
-use crate::{driver, error::Error, options::Options, reader::Reader, shared::Shared};
+use crate::{
+    driver,
+    error::Error,
+    hooks::{Hook, Hooks},
+    kind::Partitions,
+    options::Options,
+    reader::Reader,
+    shared::Shared,
+};
 
 /// Describes a [`Reader`]; see [`Reader::builder`].
 ///
 /// Nothing is checked before [`open`](Self::open), and nothing touches the network there.
-#[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is opened"]
-pub struct Builder {
+pub struct Builder<K = Partitions> {
     bootstrap: String,
     topics: Vec<String>,
+    patterns: Vec<String>,
     partitions: Option<Vec<i32>>,
     config: Config,
     options: Options,
+    auto_ack: bool,
+    hook: Option<Hook>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Clone for Builder<K> {
+    fn clone(&self) -> Self {
+        Self {
+            bootstrap: self.bootstrap.clone(),
+            topics: self.topics.clone(),
+            patterns: self.patterns.clone(),
+            partitions: self.partitions.clone(),
+            config: self.config.clone(),
+            options: self.options.clone(),
+            auto_ack: self.auto_ack,
+            hook: self.hook.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> std::fmt::Debug for Builder<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("bootstrap", &self.bootstrap)
+            .field("topics", &self.topics)
+            .field("patterns", &self.patterns)
+            .field("partitions", &self.partitions)
+            .field("config", &self.config)
+            .field("options", &self.options)
+            .field("auto_ack", &self.auto_ack)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -28,12 +74,19 @@ impl Builder {
         Self {
             bootstrap,
             topics: Vec::new(),
+            patterns: Vec::new(),
             partitions: None,
             config: Config::default(),
             options: Options::default(),
+            auto_ack: false,
+            hook: None,
+            kind: PhantomData,
         }
     }
+}
 
+/// What all readers have.
+impl<K> Builder<K> {
     /// Reads this topic: every partition, also those that are added later, which are read from their beginning.
     pub fn topic(mut self, topic: impl Into<String>) -> Self {
         self.topics.push(topic.into());
@@ -46,18 +99,29 @@ impl Builder {
         self
     }
 
-    /// Reads only this partition of the topic; may be called again for more.
+    /// Reads every topic whose whole name matches this regular expression, also those that are created later; may be called
+    /// again for more, and beside [`topic`](Self::topic). Kafka's own topics are not among them.
+    ///
+    /// Every broker's metadata then names all topics of the cluster. New ones are seen within
+    /// [`metadata_max_age`](Self::metadata_max_age), and read from their beginning. Look-around is not known, nor are
+    /// Unicode classes ([`regex_lite`](https://docs.rs/regex-lite)).
+    pub fn topics_matching(mut self, pattern: impl Into<String>) -> Self {
+        self.patterns.push(pattern.into());
+        self
+    }
+
+    /// Reads only this partition of the topic; may be called again for more. Not in a group, whose leader assigns them.
     pub fn partition(self, partition: i32) -> Self {
         self.partitions([partition])
     }
 
-    /// Reads only these partitions of the topic.
+    /// Reads only these partitions of the topic, as [`partition`](Self::partition).
     pub fn partitions(mut self, partitions: impl IntoIterator<Item = i32>) -> Self {
         self.partitions.get_or_insert_default().extend(partitions);
         self
     }
 
-    /// Where to begin; [`Start::Earliest`] unless told.
+    /// Where to begin; [`Start::Earliest`] unless told. With a group: where nothing is committed (`auto.offset.reset`).
     pub fn start(mut self, start: Start) -> Self {
         self.config.start = start;
         self
@@ -65,7 +129,7 @@ impl Builder {
 
     /// Where to stop; never unless told. Then `next()` returns `None` when every partition is there. A partition
     /// without a leader, or one that does not exist yet, is waited for; one that failed counts as ended. A time that no
-    /// record has reached yet means the end as it is now, not the future.
+    /// record has reached yet means the end as it is now, not the future. Not with a group.
     pub fn until(mut self, until: Until) -> Self {
         self.config.until = Some(until);
         self
@@ -180,11 +244,13 @@ impl Builder {
     /// # Errors
     ///
     /// Everything that is wrong with the configuration, in one error; or that there is no tokio runtime here.
-    pub fn open(mut self) -> Result<Reader, Error> {
+    pub fn open(mut self) -> Result<Reader<K>, Error> {
         let mut faults = Vec::new();
         self.config.bootstrap = self.addresses(&mut faults);
         self.config.subscriptions = self.subscriptions(&mut faults);
+        self.config.pattern = self.pattern(&mut faults);
         self.check(&mut faults);
+        self.check_group(&mut faults);
         if !faults.is_empty() {
             return Err(Error::config(&faults));
         }
@@ -192,9 +258,10 @@ impl Builder {
         self.bound_durations();
         self.config.start = self.config.start.resolve(SystemTime::now());
         self.config.seed = fastrand::u64(..);
-        let shared = Shared::new(Machine::new(Instant::now(), self.config), self.options);
-        let driver = runtime.spawn(driver::run(shared.clone()));
-        Ok(Reader::new(shared, driver))
+        let (tell, hooks) = self.hook.map(hooks).unzip();
+        let shared = Shared::new(Machine::new(Instant::now(), self.config), self.options, tell);
+        let driver = runtime.spawn(driver::run(shared.clone(), hooks));
+        Ok(Reader::new(shared, driver, self.auto_ack))
     }
 
     /// Whoever says `Duration::MAX` means never.
@@ -206,8 +273,12 @@ impl Builder {
             &mut self.config.backoff_max,
             &mut self.options.connect_timeout,
             &mut self.options.request_timeout,
+            &mut self.options.close_timeout,
         ] {
             *duration = (*duration).min(NEVER);
+        }
+        if let Some(group) = &mut self.config.group {
+            group.commit_interval = group.commit_interval.min(NEVER);
         }
     }
 
@@ -229,10 +300,13 @@ impl Builder {
         let mut topics: Vec<&String> = self.topics.iter().collect();
         topics.sort();
         topics.dedup();
-        if topics.is_empty() {
+        if topics.is_empty() && self.patterns.is_empty() {
             faults.push("no topic is named".to_owned());
         }
         faults.extend(topics.iter().filter_map(|topic| topic_fault(topic)));
+        if self.partitions.is_some() && !self.patterns.is_empty() {
+            faults.push("partitions are named, and topics by a pattern; name one topic".to_owned());
+        }
         let partitions = self.partitions.clone().map(|mut partitions| {
             partitions.sort_unstable();
             partitions.dedup();
@@ -254,6 +328,18 @@ impl Builder {
             partitions: partitions.clone(),
         };
         topics.iter().map(subscription).collect()
+    }
+
+    /// One that matches the names that any of the patterns matches whole.
+    fn pattern(&self, faults: &mut Vec<String>) -> Option<Regex> {
+        let mut whole = Vec::new();
+        for pattern in &self.patterns {
+            match Regex::new(pattern) {
+                Ok(_) => whole.push(format!("(?:{pattern})")),
+                Err(error) => faults.push(format!("topics_matching {pattern:?}: {error}")),
+            }
+        }
+        Regex::new(&format!("^(?:{})$", whole.join("|"))).ok().filter(|_| !whole.is_empty())
     }
 
     fn check(&self, faults: &mut Vec<String>) {
@@ -307,18 +393,46 @@ impl Builder {
     }
 }
 
+/// Where rebalances are told, and who is told them.
+fn hooks(hook: Hook) -> (mpsc::UnboundedSender<ottla_core::Rebalance>, Hooks) {
+    let (tell, told) = mpsc::unbounded_channel();
+    (tell, Hooks { hook, told })
+}
+
+/// Names of topics to subscribe to, if Kafka would take them all.
+pub(crate) fn checked_topics(names: impl Iterator<Item = String>) -> Result<Vec<Arc<str>>, Error> {
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    let mut faults: Vec<String> = names.iter().filter_map(|name| topic_fault(name)).collect();
+    if names.is_empty() {
+        faults.push("no topic is named".to_owned());
+    }
+    match faults.is_empty() {
+        true => Ok(names.into_iter().map(Arc::from).collect()),
+        false => Err(Error::argument(faults.join("; "))),
+    }
+}
+
 /// So long that nobody sees its end, and yet a time that can be added to another.
 const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// What Kafka would refuse about a topic's name.
 fn topic_fault(topic: &str) -> Option<String> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match topic {
         "" => Some("a topic's name is empty".to_owned()),
-        "." | ".." => Some(format!("topic {topic:?} is no name")),
-        long if long.len() > 249 => Some(format!("topic {long:?} has more than 249 characters")),
+        name => name_fault("topic", name),
+    }
+}
+
+/// What Kafka would refuse about a name that is not empty; instance ids follow the same rules.
+fn name_fault(what: &str, name: &str) -> Option<String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    match name {
+        "." | ".." => Some(format!("{what} {name:?} is no name")),
+        long if long.len() > 249 => Some(format!("{what} {long:?} has more than 249 characters")),
         name if !name.chars().all(legal) => {
-            Some(format!("topic {name:?} has characters other than letters, digits, '.', '_' and '-'"))
+            Some(format!("{what} {name:?} has characters other than letters, digits, '.', '_' and '-'"))
         }
         _ => None,
     }

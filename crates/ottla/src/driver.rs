@@ -2,17 +2,31 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tokio::{task::JoinSet, time::sleep_until};
+use tokio::{
+    task::JoinSet,
+    time::{sleep_until, timeout_at},
+};
 
-use crate::{connection, shared::Shared};
+use crate::{connection, hooks::Hooks, shared::Shared};
 
-/// Runs until the reader is closed or dropped. Connections end with it.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let _end = End(&shared);
+/// Runs until the reader has ended. Connections end with it, and so do hooks when closing has had its time.
+pub(crate) async fn run(shared: Arc<Shared>, hooks: Option<Hooks>) {
+    let mut hooked = JoinSet::new();
+    if let Some(hooks) = hooks {
+        hooked.spawn(hooks.run(shared.clone()));
+    }
+    drive(&shared).await;
+    if let Some(until) = shared.closing_until() {
+        let _ = timeout_at(until.into(), hooked.join_next()).await;
+    }
+}
+
+async fn drive(shared: &Arc<Shared>) {
+    let _end = End(shared);
     let mut connections = JoinSet::new();
     loop {
         let turn = shared.turn();
-        if turn.closed {
+        if turn.ended {
             return;
         }
         for dial in turn.dials {
@@ -38,6 +52,6 @@ struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.end();
     }
 }

@@ -1,6 +1,6 @@
 //! One error, with questions.
 
-use ottla_core::{Fault, NotRead, TopicPartition};
+use ottla_core::{AckError, CommitError, Fault, NotRead, TopicPartition};
 use ottla_wire::code::Code;
 
 /// What went wrong, and who must act.
@@ -30,6 +30,11 @@ enum Inner {
     NotRead(NotRead),
     #[error(transparent)]
     Fault(Fault),
+    #[error(transparent)]
+    Commit(CommitError),
+    /// Of the message, or the batch, at this offset.
+    #[error("{}{error}", of(error, *offset))]
+    CommitAt { error: CommitError, offset: i64 },
     #[error("{0}")]
     Connection(String),
     /// About a group, or about a topic for its sake.
@@ -57,6 +62,13 @@ pub enum ErrorKind {
     OutOfRange,
     /// The broker sent records that cannot be right.
     Corrupt,
+    /// Nobody: the partition was given up (a rebalance, or the end of the session) since the message was handed out.
+    /// Whoever owns the partition now reads it again.
+    Fenced,
+    /// The caller: too many messages were passed over without being acknowledged.
+    LeftBehind,
+    /// What was acknowledged could not be committed in time: it will be read again.
+    Uncommitted,
     /// No broker could be reached; reading goes on by itself when one can.
     Unreachable,
 }
@@ -69,6 +81,7 @@ impl Error {
             Inner::Runtime => ErrorKind::Runtime,
             Inner::Closed => ErrorKind::Closed,
             Inner::NotRead(_) => ErrorKind::NotRead,
+            Inner::Commit(error) | Inner::CommitAt { error, .. } => commit_kind(error),
             Inner::Connection(_) => ErrorKind::Unreachable,
             Inner::Refused { .. } => ErrorKind::Refused,
             Inner::Fault(fault) => fault_kind(fault),
@@ -79,22 +92,31 @@ impl Error {
     pub fn code(&self) -> Option<Code> {
         match &*self.0 {
             Inner::Refused { code, .. } => *code,
+            Inner::Commit(CommitError::Refused { partitions, .. })
+            | Inner::CommitAt { error: CommitError::Refused { partitions, .. }, .. } => {
+                partitions.first().map(|(_, code)| *code)
+            }
             _ => self.fault().and_then(Fault::code),
         }
     }
 
-    /// The partition concerned, where there is one. Only that partition stands still; a seek revives it.
+    /// The partition concerned, where there is one; of several, the first. When reading, only that partition stands still,
+    /// and a seek revives it.
     pub fn partition(&self) -> Option<&TopicPartition> {
         match &*self.0 {
             Inner::NotRead(NotRead(at)) => Some(at),
             Inner::Fault(fault) => fault.partition(),
+            Inner::Commit(error) | Inner::CommitAt { error, .. } => commit_partition(error),
             _ => None,
         }
     }
 
     /// The offset concerned, where there is one.
     pub fn offset(&self) -> Option<i64> {
-        self.fault().and_then(Fault::offset)
+        match &*self.0 {
+            Inner::CommitAt { offset, .. } | Inner::Commit(CommitError::Negative(_, offset)) => Some(*offset),
+            _ => self.fault().and_then(Fault::offset),
+        }
     }
 
     /// Whether calling again can help without anybody changing anything.
@@ -104,7 +126,7 @@ impl Error {
 
     /// Whether the reader was closed.
     pub fn is_closed(&self) -> bool {
-        matches!(*self.0, Inner::Closed)
+        self.kind() == ErrorKind::Closed
     }
 
     fn fault(&self) -> Option<&Fault> {
@@ -130,6 +152,28 @@ impl Error {
         Self(Box::new(Inner::Closed))
     }
 
+    /// About the message at `offset`.
+    #[cold]
+    pub(crate) fn commit(error: CommitError, offset: i64) -> Self {
+        match error {
+            CommitError::Closed => Self::closed(),
+            error => Self(Box::new(Inner::CommitAt { error, offset })),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn no_group(topic: &str, partition: i32) -> Self {
+        let at = TopicPartition::new(topic, partition);
+        Self::argument(format!(
+            "{at}: a reader without a group has handed this out; it cannot be acknowledged"
+        ))
+    }
+
+    /// The partitions of a revoke that is over; the first of them.
+    pub(crate) fn given_up(at: Option<TopicPartition>) -> Self {
+        at.map_or_else(Self::closed, |at| CommitError::Ack(AckError::Ended(at)).into())
+    }
+
     pub(crate) fn connection(what: impl std::fmt::Display) -> Self {
         Self(Box::new(Inner::Connection(what.to_string())))
     }
@@ -146,6 +190,43 @@ fn fault_kind(fault: &Fault) -> ErrorKind {
         Fault::Corrupt { .. } => ErrorKind::Corrupt,
         Fault::Unreachable { .. } => ErrorKind::Unreachable,
         _ => ErrorKind::Refused,
+    }
+}
+
+/// These sentences begin with the partition.
+fn of(error: &CommitError, offset: i64) -> String {
+    match error {
+        CommitError::Ack(_) | CommitError::NotOwned(_) => format!("offset {offset} of "),
+        _ => String::new(),
+    }
+}
+
+fn commit_kind(error: &CommitError) -> ErrorKind {
+    match error {
+        CommitError::Ack(AckError::Ended(_)) => ErrorKind::Fenced,
+        CommitError::Ack(AckError::LeftBehind(_)) => ErrorKind::LeftBehind,
+        CommitError::NotOwned(_) => ErrorKind::NotRead,
+        CommitError::Negative(..) => ErrorKind::Config,
+        CommitError::Unfinished { .. } => ErrorKind::Uncommitted,
+        CommitError::Closed => ErrorKind::Closed,
+        _ => ErrorKind::Refused,
+    }
+}
+
+fn commit_partition(error: &CommitError) -> Option<&TopicPartition> {
+    match error {
+        CommitError::Ack(AckError::Ended(at) | AckError::LeftBehind(at))
+        | CommitError::NotOwned(at)
+        | CommitError::Negative(at, _) => Some(at),
+        CommitError::Refused { partitions, .. } => partitions.first().map(|(at, _)| at),
+        CommitError::Unfinished { partitions, .. } => partitions.first(),
+        _ => None,
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        Self(Box::new(Inner::Commit(error)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ottla_core::Event;
+use ottla_core::{Event, TopicPartition};
 use tokio::sync::broadcast;
 
 /// How many events wait for a slow listener before the oldest is dropped.
@@ -51,8 +51,20 @@ fn trace(event: &Event) {
     match event {
         Event::Fault(fault) => tracing::error!(%fault, "fault"),
         Event::Connected { address, .. } => tracing::debug!(%address, "connected"),
+        Event::CoordinatorFound { group, address, .. } => {
+            tracing::debug!(%group, %address, "coordinator found");
+        }
         Event::Retrying { address, reason, pause, .. } => {
             tracing::warn!(%address, reason, ?pause, "connection lost");
+        }
+        Event::Assigned { group, member, generation, partitions } => {
+            tracing::info!(%group, member, generation, partitions = %list(partitions), "assigned");
+        }
+        Event::Revoking { group, partitions, reason } => {
+            tracing::info!(%group, reason, partitions = %list(partitions), "giving up");
+        }
+        Event::PartitionsLost { group, partitions, reason } => {
+            tracing::warn!(%group, reason, partitions = %list(partitions), "lost");
         }
         Event::Reachable
         | Event::TopicFound { .. }
@@ -62,6 +74,10 @@ fn trace(event: &Event) {
         }
         _ => tracing::warn!(?event),
     }
+}
+
+fn list(partitions: &[TopicPartition]) -> String {
+    partitions.iter().map(TopicPartition::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A stream of what happened in a reader; see [`Event`].

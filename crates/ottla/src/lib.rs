@@ -23,6 +23,7 @@
 
 mod batch;
 mod builder;
+mod commits;
 mod connection;
 mod control;
 mod dial;
@@ -31,6 +32,8 @@ mod error;
 mod events;
 mod frames;
 mod groups;
+mod hooks;
+mod kind;
 mod message;
 mod options;
 mod pool;
@@ -38,6 +41,7 @@ mod pool;
 pub mod raw;
 mod reader;
 mod shared;
+mod tickets;
 mod walk;
 
 pub use batch::{Batch, Records};
@@ -49,17 +53,21 @@ pub use groups::{
     Coordinator, GroupDescription, GroupKind, GroupListing, Groups, MemberDescription, PartitionLag,
     ResolvedOffset,
 };
+pub use hooks::{Assigned, Lost, Rebalance, Revoked};
+pub use kind::{Commits, Group, Partitions, Stored};
 pub use message::Message;
 #[doc(hidden)]
 pub use options::Options;
 pub use ottla_core::{
-    Address, Buffered, Event, Fault, MissingTopic, OnOutOfRange, Peer, Start, TopicPartition, Until,
+    Address, Assignment, Assignor, Buffered, CommitOffset, Committed, Event, Fault, GroupMember,
+    GroupPartition, GroupTopics, Member, MissingTopic, OnOutOfRange, Peer, Range, RoundRobin, Start, Sticky,
+    TopicPartition, Until,
 };
 pub use ottla_wire::{
     code::Code,
     record::{Header, Headers, Record, RecordError, TimestampType},
 };
-pub use reader::{Partitions, Reader, Stream};
+pub use reader::{Reader, Stream};
 
 /// The README's example compiles.
 #[cfg(doctest)]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ottla_core::TopicPartition;
+use ottla_core::{Commit, Tenure, TopicPartition};
 use ottla_wire::record::{Excerpt, Headers, Span, TimestampType};
 
-use crate::batch::Inner;
+use crate::{batch::Inner, error::Error};
 
-/// One record: a handle of some 56 bytes on the batch that it came with.
+/// One record: a handle of some 64 bytes on the batch that it came with.
 ///
 /// It keeps the whole reply in memory for as long as it lives; for those who keep a few for long there is
 /// [`detach`](Self::detach).
@@ -16,6 +16,8 @@ use crate::batch::Inner;
 pub struct Message {
     batch: Arc<Inner>,
     span: Span,
+    /// Where the message before it ended: what lies between is not in the log.
+    from: i64,
 }
 
 /// Where it is and the beginnings of key and value.
@@ -35,8 +37,8 @@ impl std::fmt::Debug for Message {
 
 impl Message {
     #[inline]
-    pub(crate) fn new(batch: Arc<Inner>, span: Span) -> Self {
-        Self { batch, span }
+    pub(crate) fn new(batch: Arc<Inner>, span: Span, from: i64) -> Self {
+        Self { batch, span, from }
     }
 
     /// The topic's name.
@@ -117,6 +119,31 @@ impl Message {
         let (range, span) = self.span.detached();
         let batch = &*self.batch;
         let records = Bytes::copy_from_slice(&batch.records[range]);
-        Self { batch: Arc::new(Inner { topic: batch.topic.clone(), records, ..*batch }), span }
+        let (topic, tenure) = (batch.topic.clone(), batch.tenure.clone());
+        Self { batch: Arc::new(Inner { topic, records, tenure, ..*batch }), span, from: self.from }
+    }
+
+    pub(crate) fn from(&self) -> i64 {
+        self.from
+    }
+
+    pub(crate) fn tenure(&self) -> Result<&Arc<Tenure>, Error> {
+        self.batch.tenure()
+    }
+
+    #[inline]
+    pub(crate) fn ack(&self) -> Result<(), Error> {
+        let offset = self.offset();
+        self.tenure()?.ack(self.from, offset + 1).map_err(|error| Error::commit(error.into(), offset))
+    }
+
+    pub(crate) fn ack_through(&self) -> Result<(), Error> {
+        let offset = self.offset();
+        self.tenure()?.ack_through(offset + 1).map_err(|error| Error::commit(error.into(), offset))
+    }
+
+    /// Commits up to it.
+    pub(crate) fn through(&self) -> Result<Commit, Error> {
+        Ok(Commit::Through { tenure: self.tenure()?.clone(), to: self.offset() + 1 })
     }
 }

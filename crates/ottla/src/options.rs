@@ -13,6 +13,8 @@ pub struct Options {
     pub handshake_timeout: Duration,
     /// How long a single call of [`raw::Connection`](crate::raw::Connection) may take.
     pub request_timeout: Duration,
+    /// How long a group may be left, with all that is to be committed before.
+    pub close_timeout: Duration,
     /// No frame may be longer.
     pub max_frame_bytes: usize,
     /// No batch may unpack to more.
@@ -26,6 +28,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(5),
             handshake_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(5),
             max_frame_bytes: 256 << 20,
             max_batch_bytes: 1 << 30,
         }

@@ -18,28 +18,28 @@ use crate::{
     control::Control,
     error::Error,
     events::Events,
+    kind::Partitions,
     message::Message,
     shared::{Next, Shared},
     walk::{Damage, Step, Unpacker, Walk},
 };
-
-/// Reads partitions that are named by the user; what a [`Reader`] is unless its type says otherwise.
-#[derive(Debug)]
-pub enum Partitions {}
 
 /// Reads Kafka: one partition, a topic, or several.
 ///
 /// Offsets of a partition come strictly increasing, and only those are skipped that the log does not hold (compacted
 /// away, or control records). The order among partitions is that of arrival.
 ///
-/// Dropping it ends its tasks and connections without blocking; [`close`](Self::close) also waits for that.
+/// Dropping it ends its tasks and connections without blocking; [`close`](Self::close) also waits for that. A dropped reader
+/// with a group goes on in the background until what was acknowledged is committed and the group is left.
 pub struct Reader<K = Partitions> {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     unpacker: Unpacker,
     walk: Option<Walk>,
     /// What was begun of partitions that have been paused since.
     aside: Vec<Walk>,
     driver: Option<JoinHandle<()>>,
+    /// A message counts as done when the following one is asked for.
+    auto_ack: bool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -49,8 +49,8 @@ impl<K> std::fmt::Debug for Reader<K> {
     }
 }
 
-/// How long [`Reader::close`] waits for its tasks to end.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long [`Reader::close`] waits for tasks to end that should have ended.
+const GRACE: Duration = Duration::from_secs(5);
 
 impl Reader {
     /// Describes a reader of the cluster at `bootstrap`: one or more `host:port`, separated by commas
@@ -61,9 +61,10 @@ impl Reader {
 }
 
 impl<K> Reader<K> {
-    pub(crate) fn new(shared: Arc<Shared>, driver: JoinHandle<()>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, driver: JoinHandle<()>, auto_ack: bool) -> Self {
         let unpacker = Unpacker::new(shared.pool.clone(), shared.options.max_batch_bytes);
-        Self { shared, unpacker, walk: None, aside: Vec::new(), driver: Some(driver), kind: PhantomData }
+        let (walk, aside, driver) = (None, Vec::new(), Some(driver));
+        Self { shared, unpacker, walk, aside, driver, auto_ack, kind: PhantomData }
     }
 
     /// The next message; `None` when the end that was asked for with [`until`](Builder::until) is reached.
@@ -106,7 +107,7 @@ impl<K> Reader<K> {
     }
 
     /// A handle for other tasks.
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> Control<K> {
         Control::new(self.shared.clone())
     }
 
@@ -115,30 +116,35 @@ impl<K> Reader<K> {
         self.shared.bell.listen()
     }
 
-    /// Closes the reader and waits until its tasks and connections have ended, for 5 s at most.
+    /// Closes the reader and waits until its tasks and connections have ended.
+    ///
+    /// With a group, before that: nothing more is handed out, the [hook](Builder::on_rebalance) is told that everything is
+    /// revoked, what was acknowledged is committed, and the group is left, so that its other members need not wait until it
+    /// misses us. All of that within [`close_timeout`](Builder::close_timeout); healthy, it takes milliseconds.
     ///
     /// # Errors
     ///
-    /// The reader's tasks did not end in time, which is a mistake of ours or a runtime that does not run.
+    /// - [`ErrorKind::Uncommitted`](crate::ErrorKind::Uncommitted), or how the coordinator refused: what was acknowledged
+    ///   and could not be committed; it will be read again. The reader is closed all the same.
+    /// - The reader's tasks did not end in time, which is a mistake of ours or a runtime that does not run.
     ///
     /// # Cancel safety
     ///
-    /// The reader is closed in any case.
+    /// The reader is closed in any case; a group is left in the background.
     pub async fn close(mut self) -> Result<(), Error> {
         self.shared.close();
         let Some(driver) = self.driver.take() else { return Ok(()) };
         if tokio::runtime::Handle::try_current().is_err() {
             let _ = driver.await; // without a runtime here there is no clock; the driver runs on its own
-            return Ok(());
+        } else if tokio::time::timeout(self.shared.options.close_timeout + GRACE, driver).await.is_err() {
+            return Err(Error::connection("the reader's tasks did not end in time"));
         }
-        match tokio::time::timeout(CLOSE_TIMEOUT, driver).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Error::connection("the reader's tasks did not end within 5 s")),
-        }
+        self.shared.outcome()
     }
 
     #[inline]
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Message>, Error>> {
+        self.acknowledge();
         loop {
             if let Some(walk) = &mut self.walk {
                 match walk.step(&mut self.unpacker) {
@@ -158,6 +164,7 @@ impl<K> Reader<K> {
     }
 
     fn poll_next_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Batch>, Error>> {
+        self.acknowledge();
         loop {
             if let Some(walk) = &mut self.walk {
                 match walk.step_batch(&mut self.unpacker) {
@@ -173,6 +180,16 @@ impl<K> Reader<K> {
             if !ready!(self.poll_walk(context))? {
                 return Poll::Ready(Ok(None));
             }
+        }
+    }
+
+    /// The next one is asked for: what was handed out before is done.
+    #[inline]
+    fn acknowledge(&mut self) {
+        if self.auto_ack
+            && let Some(walk) = &mut self.walk
+        {
+            walk.acknowledge();
         }
     }
 

@@ -2,15 +2,18 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Waker,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use ottla_core::{Address, Lane, Ledger, Lost, Machine, Peer, Request, Take};
+use ottla_core::{Address, CommitError, Lane, Ledger, Lost, Machine, Peer, Rebalance, Request, Take};
 use tokio::sync::{Notify, mpsc};
 
-use crate::{events::Bell, options::Options, pool::Pool};
+use crate::{error::Error, events::Bell, options::Options, pool::Pool, tickets::Tickets};
 
 /// What the reader, its controls, its driver and its connections share.
 ///
@@ -27,6 +30,23 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
     pub(crate) options: Options,
     pub(crate) budget: usize,
+    /// How long a group may be said farewell to; without one there is nobody.
+    farewell: Option<Duration>,
+    /// Whether closing has begun, for those who must not wait for the lock.
+    closing: AtomicBool,
+}
+
+/// How far its life is.
+///
+/// ```text
+///   Open --close, drop--> Closing --the group is left--> Ended
+///     '--close, drop: without a group; the runtime ends----^
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Open,
+    Closing,
+    Ended,
 }
 
 struct State {
@@ -37,7 +57,15 @@ struct State {
     /// The deadline that the driver sleeps towards.
     sleeping_until: Option<Instant>,
     reader: Option<Waker>,
-    closed: bool,
+    /// Who waits for what the coordinator says.
+    tickets: Tickets,
+    /// Where rebalances are told.
+    hooks: Option<mpsc::UnboundedSender<Rebalance>>,
+    life: Life,
+    /// When closing has had its time.
+    closing_until: Option<Instant>,
+    /// How leaving the group went.
+    outcome: Option<Result<(), CommitError>>,
 }
 
 /// The driver's end of a connection task.
@@ -70,11 +98,19 @@ pub(crate) enum Next<T> {
 pub(crate) struct Turn {
     pub(crate) dials: Vec<Dial>,
     pub(crate) deadline: Option<Instant>,
-    pub(crate) closed: bool,
+    pub(crate) ended: bool,
 }
 
+/// What is left of the time for closing when the group is given up, at most.
+const TO_END: Duration = Duration::from_millis(50);
+
 impl Shared {
-    pub(crate) fn new(machine: Machine, options: Options) -> Arc<Self> {
+    pub(crate) fn new(
+        machine: Machine,
+        options: Options,
+        hooks: Option<mpsc::UnboundedSender<Rebalance>>,
+    ) -> Arc<Self> {
+        let farewell = machine.config().group.as_ref().map(|_| options.close_timeout);
         let ledger = machine.ledger().clone();
         let budget = machine.config().budget;
         let pool = Arc::new(Pool::new(ledger.clone(), budget / 4));
@@ -85,7 +121,11 @@ impl Shared {
             wanted: Vec::new(),
             sleeping_until: None,
             reader: None,
-            closed: false,
+            tickets: Tickets::default(),
+            hooks,
+            life: Life::Open,
+            closing_until: None,
+            outcome: None,
         };
         let shared = Arc::new(Self {
             state: Mutex::new(state),
@@ -96,6 +136,8 @@ impl Shared {
             bell: Bell::new(),
             options,
             budget,
+            farewell,
+            closing: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&shared);
         shared.ledger.on_room(move || {
@@ -124,7 +166,7 @@ impl Shared {
     /// is none, `waker` is woken when there is.
     pub(crate) fn take<T>(&self, waker: &Waker, begun: impl FnOnce() -> Option<T>) -> Next<T> {
         let mut state = self.lock();
-        if state.closed {
+        if state.life != Life::Open {
             return Next::Closed;
         }
         if let Some(begun) = begun() {
@@ -181,18 +223,49 @@ impl Shared {
         Turn {
             dials: std::mem::take(&mut state.wanted),
             deadline: state.sleeping_until,
-            closed: state.closed,
+            ended: state.life == Life::Ended || state.outcome.is_some(),
         }
     }
 
-    /// Ends it all: connections, driver, and the reader's waiting.
+    /// Closes the reader: at once, or in the background if a group has to be left first. Calling it again does nothing.
     pub(crate) fn close(&self) {
+        match self.farewell {
+            Some(limit) => self.leave(limit),
+            None => self.end(),
+        }
+    }
+
+    /// Begins to leave the group; the driver ends everything when that is done.
+    fn leave(&self, limit: Duration) {
         let mut state = self.lock();
-        state.closed = true;
+        if state.life != Life::Open {
+            return;
+        }
+        let now = Instant::now();
+        let until = now + limit;
+        (state.life, state.closing_until) = (Life::Closing, Some(until));
+        self.closing.store(true, Ordering::Relaxed);
+        // Tasks need a moment to end, too.
+        state.machine.close(now, until - (limit / 20).min(TO_END));
+        let reader = state.reader.take();
+        self.carry_out(state);
+        if let Some(waker) = reader {
+            waker.wake();
+        }
+    }
+
+    /// Ends it all: connections, driver, and whoever waits.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.life = Life::Ended;
+        self.closing.store(true, Ordering::Relaxed);
         state.links.clear();
         state.wanted.clear();
+        state.hooks = None;
+        let tickets = std::mem::take(&mut state.tickets);
         let reader = state.reader.take();
         drop(state);
+        drop(tickets); // who waits is told that the reader is closed
         self.bell.close();
         self.driver.notify_one();
         self.room.notify_waiters();
@@ -201,8 +274,42 @@ impl Shared {
         }
     }
 
+    /// Whether closing has begun.
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.lock().closed
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// An error once closing has begun.
+    #[inline]
+    pub(crate) fn open(&self) -> Result<(), Error> {
+        if self.is_closed() { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// When closing has had its time.
+    pub(crate) fn closing_until(&self) -> Option<Instant> {
+        self.lock().closing_until
+    }
+
+    /// How closing went, once everything has ended.
+    pub(crate) fn outcome(&self) -> Result<(), Error> {
+        match (&self.lock().outcome, self.farewell) {
+            (Some(outcome), _) => Ok(outcome.clone()?),
+            (None, None) => Ok(()),
+            (None, Some(_)) => Err(Error::connection("the runtime ended before the group was left")),
+        }
+    }
+
+    /// Asks for something that somebody waits for; `None` if everything has ended, and nobody would answer.
+    pub(crate) fn with_tickets<R>(&self, ask: impl FnOnce(&mut Machine, &mut Tickets) -> R) -> Option<R> {
+        let mut state = self.lock();
+        if state.life == Life::Ended {
+            return None;
+        }
+        let State { machine, tickets, .. } = &mut *state;
+        let result = ask(machine, tickets);
+        self.carry_out(state);
+        Some(result)
     }
 
     fn carry_out(&self, state: MutexGuard<'_, State>) {
@@ -213,7 +320,7 @@ impl Shared {
             (Some(_), None) => true,
             (None, _) => false,
         };
-        let driver = early || !state.wanted.is_empty();
+        let driver = early || !state.wanted.is_empty() || state.outcome.is_some();
         if early {
             state.sleeping_until = deadline;
         }
@@ -224,7 +331,7 @@ impl Shared {
     }
 
     fn carry_out_locked<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if state.closed {
+        if state.life == Life::Ended {
             return state;
         }
         while let Some(link) = state.machine.poll_hang_up() {
@@ -236,6 +343,7 @@ impl Shared {
         while let Some(event) = state.machine.poll_event() {
             self.bell.ring(event);
         }
+        state.tell_group();
         if state.reader.is_some()
             && state.machine.poll_ready()
             && let Some(waker) = state.reader.take()
@@ -251,6 +359,21 @@ impl Shared {
 }
 
 impl State {
+    /// Tells what comes of the group to those concerned.
+    fn tell_group(&mut self) {
+        while let Some((ticket, settled)) = self.machine.poll_settled() {
+            self.tickets.settle(ticket, settled);
+        }
+        while let Some(rebalance) = self.machine.poll_rebalance() {
+            if let Some(hooks) = &self.hooks {
+                let _ = hooks.send(rebalance); // it lives as long as the driver
+            }
+        }
+        if self.life == Life::Closing && self.outcome.is_none() {
+            self.outcome = self.machine.poll_closed();
+        }
+    }
+
     /// Hands a request to its connection, and has that made if there is none.
     fn send(&mut self, request: Request) {
         let key = (request.peer, request.lane);

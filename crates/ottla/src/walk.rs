@@ -19,6 +19,8 @@ pub(crate) struct Walk {
     /// The next batch to open.
     next: usize,
     open: Option<Open>,
+    /// What was handed out before this offset counts as done, for readers that acknowledge by themselves.
+    done: i64,
 }
 
 /// The batch that is being walked.
@@ -57,7 +59,22 @@ pub(crate) enum Step<T> {
 
 impl Walk {
     pub(crate) fn new(part: Part) -> Self {
-        Self { part, next: 0, open: None }
+        let done = part.turn.handed();
+        Self { part, next: 0, open: None, done }
+    }
+
+    /// What was handed out last is done, unless the user has sent the reader elsewhere since.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self) {
+        let handed = self.part.turn.handed();
+        if handed > self.done {
+            let done = std::mem::replace(&mut self.done, handed);
+            if let Some(tenure) = self.part.turn.tenure()
+                && !self.part.turn.is_withdrawn()
+            {
+                let _ = tenure.ack(done, handed); // if it was given up, it is read again
+            }
+        }
     }
 
     pub(crate) fn state(&self) -> TurnState {
@@ -72,8 +89,8 @@ impl Walk {
                 return Ok(Step::Halted);
             }
             if let Some(open) = &mut self.open {
-                if let Some(message) = open.step()? {
-                    self.part.turn.advance(message.offset() + 1);
+                if let Some(message) = open.step(self.part.turn.handed())? {
+                    self.part.turn.hand_out(message.offset() + 1);
                     return Ok(Step::Item(message));
                 }
                 let end = open.batch.end();
@@ -92,9 +109,11 @@ impl Walk {
         while self.part.turn.is_live() {
             if let Some(open) = self.open.take() {
                 let from = open.batch.header.base_offset + i64::from(open.walk.next_offset_delta());
-                self.part.turn.advance(open.batch.end());
-                let batch = Batch::new(open.batch, from);
+                let (handed, end) = (self.part.turn.handed(), open.batch.end());
+                self.part.turn.advance(end);
+                let batch = Batch::new(open.batch, from, handed);
                 if !batch.is_empty() {
+                    self.part.turn.hand_out(end);
                     return Ok(Step::Item(batch));
                 }
             } else if !self.open_next(unpacker)? {
@@ -122,6 +141,7 @@ impl Walk {
             from: self.part.from,
             until: self.part.until,
             high_watermark: self.part.high_watermark,
+            tenure: self.part.turn.tenure().cloned(),
         };
         let walk = record::Walk::new(&batch.header);
         self.open = Some(Open { batch: Arc::new(batch), walk, _lease: lease });
@@ -130,8 +150,9 @@ impl Walk {
 }
 
 impl Open {
+    /// The next record; what came before it ended at `handed`.
     #[inline]
-    fn step(&mut self) -> Result<Option<Message>, Box<Damage>> {
+    fn step(&mut self, handed: i64) -> Result<Option<Message>, Box<Damage>> {
         while let Some(span) = self.walk.next(&self.batch.records) {
             let span = span.map_err(|error| self.damage(error))?;
             let offset = self.batch.header.base_offset + i64::from(span.offset_delta());
@@ -139,7 +160,7 @@ impl Open {
                 return Ok(None);
             }
             if offset >= self.batch.from {
-                return Ok(Some(Message::new(self.batch.clone(), span)));
+                return Ok(Some(Message::new(self.batch.clone(), span, handed)));
             }
         }
         Ok(None)

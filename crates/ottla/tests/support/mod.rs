@@ -72,7 +72,7 @@ pub async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T
 }
 
 /// The next message, which must come, and be what [`fill`] wrote.
-pub async fn next(reader: &mut Reader) -> Message {
+pub async fn next<K>(reader: &mut Reader<K>) -> Message {
     let message = soon("a message", reader.next()).await.expect("no error").expect("not the end");
     check(&message);
     message
@@ -87,7 +87,7 @@ pub fn check(message: &Message) {
 }
 
 /// The next messages' offsets.
-pub async fn offsets(reader: &mut Reader, count: usize) -> Vec<i64> {
+pub async fn offsets<K>(reader: &mut Reader<K>, count: usize) -> Vec<i64> {
     let mut offsets = Vec::new();
     for _ in 0..count {
         offsets.push(next(reader).await.offset());
@@ -106,7 +106,7 @@ pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Nothing comes: the future is still pending after everything that is under way has had its time.
-pub async fn nothing(reader: &mut Reader, time: Duration) {
+pub async fn nothing<K>(reader: &mut Reader<K>, time: Duration) {
     if let Ok(got) = tokio::time::timeout(time, reader.next()).await {
         panic!("got {got:?} where nothing was due");
     }
