@@ -270,7 +270,6 @@ impl Machine {
             Some(index) if self.recalling(index, start) => {}
             Some(index) => {
                 let until = if self.cursors[index].until.is_some() { None } else { self.config.until };
-                self.cursors[index].turn.withdraw();
                 self.new_turn(index, Phase::Resolving(Resolving::new(Aim::Start(start), until)));
                 self.cursors[index].last_epoch = -1;
                 self.settle_position(index);

@@ -63,7 +63,7 @@ impl Walk {
         Self { part, next: 0, open: None, done }
     }
 
-    /// What was handed out last is done, unless the user has sent the reader elsewhere since.
+    /// What was handed out last is done, unless it will be handed out again.
     #[inline]
     pub(crate) fn acknowledge(&mut self) {
         let handed = self.part.turn.handed();
@@ -71,6 +71,7 @@ impl Walk {
             let done = std::mem::replace(&mut self.done, handed);
             if let Some(tenure) = self.part.turn.tenure()
                 && !self.part.turn.is_withdrawn()
+                && tenure.front() >= Some(done)
             {
                 let _ = tenure.ack(done, handed); // if it was given up, it is read again
             }
@@ -110,10 +111,13 @@ impl Walk {
             if let Some(open) = self.open.take() {
                 let from = open.batch.header.base_offset + i64::from(open.walk.next_offset_delta());
                 let (handed, end) = (self.part.turn.handed(), open.batch.end());
-                self.part.turn.advance(end);
                 let batch = Batch::new(open.batch, from, handed);
-                if !batch.is_empty() {
-                    self.part.turn.hand_out(end);
+                let is_empty = batch.is_empty();
+                if !is_empty {
+                    self.part.turn.hand_out(end); // first: what is behind it is done only if this is
+                }
+                self.part.turn.advance(end);
+                if !is_empty {
                     return Ok(Step::Item(batch));
                 }
             } else if !self.open_next(unpacker)? {

@@ -41,7 +41,7 @@ pub enum TurnState {
 const LIVE: u8 = 0;
 const PAUSED: u8 = 1;
 const OVER: u8 = 2;
-/// Over, because the user said where to go on.
+/// Over, because the user came back to something that was handed out in it.
 const WITHDRAWN: u8 = 3;
 
 impl Turn {
@@ -76,14 +76,19 @@ impl Turn {
 
     /// The offset of the next record to hand out, once it is known.
     pub fn position(&self) -> Option<i64> {
-        let position = self.position.load(Ordering::Relaxed).max(self.handed());
+        let position = self.reached().max(self.handed());
         Some(position).filter(|&position| position >= 0)
     }
 
     /// Everything before this offset has been handed out, or is not there to be.
     #[inline]
     pub fn advance(&self, position: i64) {
-        self.position.store(position, Ordering::Relaxed);
+        self.position.store(position, Ordering::Release);
+    }
+
+    /// How far batches and parts were walked through: whoever sees that also sees what was handed out on the way there.
+    pub(crate) fn reached(&self) -> i64 {
+        self.position.load(Ordering::Acquire)
     }
 
     /// The offset after the last record that was handed out: what lies between there and the next one is not in the log.
@@ -108,7 +113,7 @@ impl Turn {
         self.state.store(if paused { PAUSED } else { LIVE }, Ordering::Release);
     }
 
-    /// Whether the user ended it by saying where to go on: what was handed out last does not count as done by itself.
+    /// Whether the user ended it by coming back to something: what was handed out last does not count as done by itself.
     pub fn is_withdrawn(&self) -> bool {
         self.state.load(Ordering::Acquire) == WITHDRAWN
     }
