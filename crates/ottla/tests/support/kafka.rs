@@ -35,7 +35,11 @@ pub struct Kafka {
 impl Kafka {
     /// Connects to the broker that this variable names.
     pub async fn connect(variable: &str) -> Self {
-        let bootstrap = environment(variable);
+        Self::at(environment(variable)).await
+    }
+
+    /// Connects to the broker at this address.
+    pub async fn at(bootstrap: String) -> Self {
         let address: Address = bootstrap.parse().expect("an address");
         let connection = crate::support::soon("the broker answers", async {
             loop {
@@ -57,6 +61,11 @@ impl Kafka {
         self.connection.call(request).await.expect("an answer")
     }
 
+    /// Asks in no higher version than `cap`.
+    pub async fn call_at_most<R: Request>(&mut self, request: &R, cap: i16) -> R::Response {
+        self.connection.call_at_most(request, cap).await.expect("an answer")
+    }
+
     /// Creates a topic under a name that no other run has used, and waits until it has leaders.
     pub async fn create(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> String {
         let name = fresh(name);
@@ -73,7 +82,8 @@ impl Kafka {
         let topic = CreatableTopic {
             name: name.to_owned(),
             num_partitions: partitions,
-            replication_factor: 1,
+            // As many as the broker makes unless told.
+            replication_factor: -1,
             configs: configs.iter().map(config).collect(),
             ..CreatableTopic::default()
         };
