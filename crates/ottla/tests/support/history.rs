@@ -369,7 +369,7 @@ fn take(
                 match open.remove(partition) {
                     Some(tenure) => closed.push(tenure),
                     None => {
-                        wrong.push(format!("{at}: {name} gave up partition {partition}, which it has not"))
+                        wrong.push(format!("{at}: {name} gave up partition {partition}, which it has not"));
                     }
                 }
             }
@@ -377,7 +377,7 @@ fn take(
         Deed::Out(partition, offset) => match open.get_mut(partition) {
             Some(tenure) => tenure.out.push((at, *offset)),
             None => {
-                wrong.push(format!("{at}: {name} got {offset} of partition {partition}, which it has not"))
+                wrong.push(format!("{at}: {name} got {offset} of partition {partition}, which it has not"));
             }
         },
         Deed::Committing(partition, offset) => {
