@@ -334,17 +334,21 @@ pub(crate) struct BrokerArgs {
     /// Where to listen; port 0 takes a free one. The address is printed.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9092")]
     pub(crate) listen: String,
+    /// How many nodes the cluster has; each listens on the port after the one before.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=100))]
+    pub(crate) nodes: i32,
     /// A topic to begin with; can be given several times.
     #[arg(long = "topic", value_name = "NAME:PARTITIONS")]
     pub(crate) topics: Vec<NewTopic>,
 }
 
 const BROKER_EXAMPLES: &str = "\
-For trying things out and for tests: one node, no authentication, and nothing outlives the process. Kafka's own tools
-can create further topics in it.
+For trying things out and for tests: no replication, no authentication, and nothing outlives the process. Kafka's
+own tools can create further topics in it.
 
 Examples:
   ottla broker --topic orders:6 --topic refunds:1
+  ottla broker --nodes 3 --topic orders:6                 on the ports 9092 to 9094
   ottla broker --listen 127.0.0.1:0 --topic orders:6";
 
 /// `--from`.

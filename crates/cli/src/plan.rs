@@ -99,6 +99,7 @@ pub(crate) struct BenchPlan {
 #[derive(Debug, PartialEq)]
 pub(crate) struct BrokerPlan {
     pub(crate) listen: String,
+    pub(crate) nodes: i32,
     pub(crate) topics: Vec<NewTopic>,
 }
 
@@ -216,12 +217,12 @@ fn bench(brokers: Vec<Address>, args: BenchArgs) -> BenchPlan {
 }
 
 fn broker(args: BrokerArgs) -> Result<BrokerPlan, String> {
-    let BrokerArgs { listen, topics } = args;
+    let BrokerArgs { listen, nodes, topics } = args;
     let twice =
         topics.iter().enumerate().find(|(at, topic)| topics[..*at].iter().any(|t| t.name == topic.name));
     match twice {
         Some((_, topic)) => Err(format!("topic {} is named twice", topic.name)),
-        None => Ok(BrokerPlan { listen, topics }),
+        None => Ok(BrokerPlan { listen, nodes, topics }),
     }
 }
 
