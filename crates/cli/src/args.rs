@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Prints the records of a topic, and follows it.
+    /// Prints the records of topics, and follows them.
     #[command(after_help = READ_EXAMPLES)]
     Read(ReadArgs),
     /// Writes each line of standard input to a topic, as a record.
@@ -89,17 +89,25 @@ Exit codes: 0 done (also by Ctrl-C), 1 failed, 2 wrong usage.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
-    /// The topic to read.
-    #[arg(value_parser = topic_name)]
-    pub(crate) topic: String,
-    /// Only this partition; can be given several times. [default: all of them]
-    #[arg(short, long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    /// The topics to read, by name, or as /REGEX/ all whose whole names match it.
+    #[arg(value_name = "TOPIC", required = true)]
+    pub(crate) topics: Vec<Topics>,
+    /// Only this partition of the topic; can be given several times. [default: all of them]
+    #[arg(
+        short,
+        long = "partition",
+        value_name = "N",
+        value_parser = clap::value_parser!(i32).range(0..),
+        conflicts_with = "group"
+    )]
     pub(crate) partitions: Vec<i32>,
+    #[command(flatten)]
+    pub(crate) membership: MembershipArgs,
     /// Where to begin: earliest, latest, an offset, -N for the last N offsets of each partition, or @TIME.
     #[arg(long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     pub(crate) from: From,
     /// Where to stop: end (the end as it was at the start), an offset or @TIME, both exclusive. [default: never]
-    #[arg(long, value_name = "WHERE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "WHERE", allow_hyphen_values = true, conflicts_with = "group")]
     pub(crate) until: Option<Until>,
     /// Stop after so many records, over all partitions.
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = some::<u64>, allow_negative_numbers = true)]
@@ -110,6 +118,44 @@ pub(crate) struct ReadArgs {
     /// Print each record as a JSON object on a line of its own.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How to be a member of a group.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MembershipArgs {
+    /// Read as a member of this group: share the partitions, begin where it was left, commit what is printed.
+    #[arg(short, long, value_parser = group_name)]
+    pub(crate) group: Option<String>,
+    /// How the group may assign partitions, the most wanted first. [default: range,roundrobin]
+    #[arg(long = "assignor", value_name = "NAME", value_delimiter = ',', requires = "group")]
+    pub(crate) assignors: Vec<AssignorName>,
+    /// How members are kept together.
+    #[arg(long, default_value = "classic", requires = "group")]
+    pub(crate) protocol: Protocol,
+    /// Be a static member of this name: who comes back with it within 45 s has its partitions again.
+    #[arg(long, value_name = "ID", requires = "group")]
+    pub(crate) instance: Option<String>,
+    /// Be a member, but commit nothing.
+    #[arg(long, requires = "group")]
+    pub(crate) no_commit: bool,
+}
+
+/// Assignors that all clients know by these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AssignorName {
+    /// Neighbouring partitions of each topic.
+    Range,
+    /// One by one, over all topics.
+    #[value(name = "roundrobin")]
+    RoundRobin,
+    /// Balanced, and as few moves as can be.
+    Sticky,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Protocol {
+    /// JoinGroup and SyncGroup, as all brokers know it.
+    Classic,
 }
 
 const READ_EXAMPLES: &str = "\
@@ -126,6 +172,10 @@ it was at the start.
 Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
 gives up with exit code 1; once one was, it waits through outages.
 
+With -g a record counts as done, and is committed, once it is written to standard output. --from is then for partitions
+that the group has no offset for. Partitions go to other members when these come, and come back when they go; when they
+are given up, what was printed is committed first. Ctrl-C commits and leaves the group.
+
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
 headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}.
 
@@ -136,7 +186,9 @@ Examples:
   ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
   ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
-  ottla read orders --json | jq .value";
+  ottla read orders --json | jq .value
+  ottla read -g billing orders refunds               as a member of a group
+  ottla read -g audit '/orders-.*/' --from latest";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProduceArgs {
@@ -288,8 +340,17 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = topic_name)]
     pub(crate) topic: String,
     /// Only this partition. [default: all of them]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(i32).range(0..),
+        conflicts_with = "group"
+    )]
     pub(crate) partition: Option<i32>,
+    /// As a member of this group, from where it was left; all that is read is acknowledged, and committed.
+    #[arg(short, long, value_parser = group_name)]
+    pub(crate) group: Option<String>,
     /// How many records to read, from the beginning; fewer are an error.
     #[arg(long, value_parser = some::<u64>, allow_negative_numbers = true)]
     pub(crate) count: u64,
@@ -304,7 +365,8 @@ and first (seconds to the first record).
 
 Examples:
   ottla bench orders --count 1000000
-  ottla bench orders -p 0 --count 1000000 --api message";
+  ottla bench orders -p 0 --count 1000000 --api message
+  ottla bench orders -g bench-$RANDOM --count 1000000 --api message";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Api {
@@ -323,7 +385,8 @@ pub(crate) struct DemoArgs {
 
 const DEMO_EXAMPLES: &str = "\
 The topic is called letters and has six partitions; its records are compressed with lz4 and travel over TCP, on a
-free port of this machine. Every record is checked when it comes back.
+free port of this machine. They are read back by a group of two members, of which the second joins half-way. Every
+record is checked when it comes back, and so are the offsets that the group commits.
 
 Examples:
   ottla demo
@@ -419,6 +482,25 @@ fn some<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {
         Ok(count) if is_number => Ok(count),
         Err(_) if is_number => Err("that is more than can be counted".to_owned()),
         _ => Err("write a number, 1 or more".to_owned()),
+    }
+}
+
+/// `TOPIC`, or `/REGEX/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Topics {
+    Named(String),
+    Matching(String),
+}
+
+impl FromStr for Topics {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
+            Some("") => Err("between the slashes stands a regular expression, as in /orders-.*/".to_owned()),
+            Some(pattern) => Ok(Self::Matching(pattern.to_owned())),
+            None => topic_name(text).map(Self::Named),
+        }
     }
 }
 
@@ -542,7 +624,7 @@ mod tests {
     #[test]
     fn read_has_its_defaults() {
         let args = read("ottla read orders");
-        assert_eq!(args.topic, "orders");
+        assert_eq!(args.topics, [Topics::Named("orders".to_owned())]);
         assert_eq!((args.from, args.until, args.count, args.json), (From::Earliest, None, None, false));
         assert!(args.partitions.is_empty() && args.format.is_none());
     }
@@ -605,6 +687,17 @@ mod tests {
     }
 
     #[test]
+    fn a_member_of_a_group_has_its_options() {
+        let args = read("ottla read -g g a /b.*/ --assignor sticky,range --instance i --no-commit");
+        let topics = [Topics::Named("a".to_owned()), Topics::Matching("b.*".to_owned())];
+        assert_eq!(args.topics, topics);
+        let membership = args.membership;
+        assert_eq!(membership.group.as_deref(), Some("g"));
+        assert_eq!(membership.assignors, [AssignorName::Sticky, AssignorName::Range]);
+        assert_eq!((membership.instance.as_deref(), membership.no_commit), (Some("i"), true));
+    }
+
+    #[test]
     fn a_seek_goes_to_topics_and_partitions() {
         let line = "ottla group seek billing orders refunds:12 --to -5 --yes";
         let Command::Group(GroupArgs { command: GroupCommand::Seek(args) }) = parse(line).command else {
@@ -643,8 +736,17 @@ mod tests {
             "ottla",
             "ottla write x",
             "ottla read",
-            "ottla read a b",
             "ottla read a/b",
+            "ottla read /a",
+            "ottla read //",
+            "ottla read a -g g -p 1",
+            "ottla read a -g g --until end",
+            "ottla read a --instance i",
+            "ottla read a --no-commit",
+            "ottla read a --assignor range",
+            "ottla read a -g g --assignor fair",
+            "ottla read a -g g --protocol consumer",
+            "ottla bench a --count 1 -g g -p 1",
             "ottla produce ..",
             "ottla bench a/b --count 1",
             "ottla broker --topic a/b:1",

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ottla::{Batch, Error, MissingTopic, Reader, Until};
+use ottla::{
+    Batch, Builder, Code, Control, Error, Group, Groups, Message, MissingTopic, Reader, Start, Until,
+};
 
 use crate::{
     args::Api,
@@ -14,33 +16,67 @@ use crate::{
     plan::BenchPlan,
     progress::Tally,
     tell::{self, Failure},
-    watch::watch,
+    watch::{PATIENCE, watch},
 };
 
 pub(crate) async fn run(plan: BenchPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
-    let started = Instant::now();
-    let mut reader = open(&plan)?;
-    let events = reader.events();
-    let sample = tokio::select! {
+    tokio::select! {
         biased;
-        () = interrupt.happened() => return Ok(Exit::Done),
-        failure = watch(events, &plan.brokers, |note| tell::note(note)) => return Err(failure),
-        sample = read(&plan, &mut reader, started) => sample?,
-    };
-    tell::line(sample.to_json(plan.api))?;
-    Ok(Exit::Done)
+        () = interrupt.happened() => Ok(Exit::Done),
+        end = measure(&plan) => end.map(|()| Exit::Done),
+    }
 }
 
-/// The end is looked up, which costs one small request, so that a topic with too few records is an error and not an
-/// endless wait.
-fn open(plan: &BenchPlan) -> Result<Reader, Error> {
-    let brokers: Vec<String> = plan.brokers.iter().map(ToString::to_string).collect();
-    let builder = Reader::builder(brokers.join(",")).client_id("ottla-bench").topic(&plan.topic);
-    let builder = builder.missing_topic(MissingTopic::Fail).until(Until::End);
-    match plan.partition {
-        Some(partition) => builder.partition(partition).open(),
-        None => builder.open(),
-    }
+async fn measure(plan: &BenchPlan) -> Result<(), Failure> {
+    let sample = match &plan.group {
+        // The end is looked up, which costs one small request, so that a topic with too few records is an error and not
+        // an endless wait.
+        None => {
+            let started = Instant::now();
+            let builder = builder(plan).until(Until::End);
+            let mut reader = match plan.partition {
+                Some(partition) => builder.partition(partition).open()?,
+                None => builder.open()?,
+            };
+            sample(plan, &mut reader, None, started).await?
+        }
+        Some(group) => {
+            let available = available(plan, group).await?;
+            if available < plan.count {
+                return Err(plan.too_few(available));
+            }
+            let started = Instant::now();
+            let mut reader = builder(plan).group(group).open()?;
+            let control = reader.control();
+            let sample = sample(plan, &mut reader, Some(control), started).await?;
+            reader.close().await?;
+            sample
+        }
+    };
+    Ok(tell::line(sample.to_json(plan.api))?)
+}
+
+fn builder(plan: &BenchPlan) -> Builder {
+    let builder = Reader::builder(plan.bootstrap()).client_id("ottla-bench").topic(&plan.topic);
+    builder.missing_topic(MissingTopic::Fail)
+}
+
+/// How many offsets lie before the group.
+async fn available(plan: &BenchPlan, group: &str) -> Result<u64, Error> {
+    let mut groups = Groups::new(&plan.bootstrap())?.client_id("ottla-bench").timeout(PATIENCE);
+    let partitions = groups.partitions(&plan.topic).await?;
+    let committed = match groups.describe(group).await {
+        Ok(group) => groups.lag(&group).await?,
+        Err(error) if error.code() == Some(Code::GROUP_ID_NOT_FOUND) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let logs = groups.resolve(&partitions, Start::Earliest).await?;
+    let left = logs.iter().map(|log| {
+        let row = committed.iter().find(|row| row.at == log.at);
+        let next = row.and_then(|row| row.committed).unwrap_or(log.earliest).max(log.earliest);
+        u64::try_from(log.end - next).unwrap_or(0)
+    });
+    Ok(left.sum())
 }
 
 struct Sample {
@@ -65,25 +101,45 @@ impl Sample {
     }
 }
 
-async fn read(plan: &BenchPlan, reader: &mut Reader, started: Instant) -> Result<Sample, Failure> {
-    let mut reading = Reading { count: plan.count, tally: Tally::default(), first: None, started };
-    match plan.api {
-        Api::Batch => reading.batches(reader).await?,
-        Api::Message => reading.messages(reader).await?,
+async fn sample<K>(
+    plan: &BenchPlan,
+    reader: &mut Reader<K>,
+    control: Option<Control<Group>>,
+    started: Instant,
+) -> Result<Sample, Failure> {
+    let events = reader.events();
+    let mut reading = Reading { count: plan.count, tally: Tally::default(), first: None, started, control };
+    tokio::select! {
+        biased;
+        failure = watch(events, &plan.brokers, |note| tell::note(note)) => return Err(failure),
+        end = reading.run(plan.api, reader) => end?,
     }
     let (tally, total) = (reading.tally, started.elapsed());
     match reading.first {
         Some(first) if tally.records == plan.count => Ok(Sample { tally, total, first }),
-        _ => Err(Failure(format!("{} holds {} records, not {}", plan.what(), tally.records, plan.count))),
+        _ => Err(plan.too_few(tally.records)),
     }
 }
 
 impl BenchPlan {
-    fn what(&self) -> String {
-        match self.partition {
-            Some(partition) => format!("{} partition {partition}", self.topic),
-            None => format!("topic {}", self.topic),
-        }
+    fn bootstrap(&self) -> String {
+        self.brokers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+
+    fn too_few(&self, found: u64) -> Failure {
+        let wanted = self.count;
+        Failure(match (&self.group, self.partition) {
+            (Some(group), _) => {
+                format!(
+                    "topic {} holds {found} records that group {group} has not read, not {wanted}",
+                    self.topic
+                )
+            }
+            (None, Some(partition)) => {
+                format!("{} partition {partition} holds {found} records, not {wanted}", self.topic)
+            }
+            (None, None) => format!("topic {} holds {found} records, not {wanted}", self.topic),
+        })
     }
 }
 
@@ -92,36 +148,59 @@ struct Reading {
     tally: Tally,
     first: Option<Duration>,
     started: Instant,
+    /// Acknowledges what was read, in a group.
+    control: Option<Control<Group>>,
 }
 
 impl Reading {
-    async fn batches(&mut self, reader: &mut Reader) -> Result<(), Error> {
+    async fn run<K>(&mut self, api: Api, reader: &mut Reader<K>) -> Result<(), Error> {
+        match api {
+            Api::Batch => self.batches(reader).await,
+            Api::Message => self.messages(reader).await,
+        }
+    }
+
+    async fn batches<K>(&mut self, reader: &mut Reader<K>) -> Result<(), Error> {
         while self.tally.records < self.count
             && let Some(batch) = reader.next_batch().await?
         {
             self.note_first();
-            self.walk(&batch)?;
+            let is_whole = self.walk(&batch)?;
+            if let Some(control) = self.control.as_ref().filter(|_| is_whole) {
+                control.ack_batch(&batch)?;
+            }
         }
         Ok(())
     }
 
-    fn walk(&mut self, batch: &Batch) -> Result<(), Error> {
+    /// Whether nothing of it is left.
+    fn walk(&mut self, batch: &Batch) -> Result<bool, Error> {
         let left = usize::try_from(self.count - self.tally.records).unwrap_or(usize::MAX);
-        for record in batch.records().take(left) {
+        let mut records = batch.records();
+        for record in records.by_ref().take(left) {
             let record = record?;
             self.tally.add(black_box(record.key()), black_box(record.value()));
         }
-        Ok(())
+        Ok(records.next().is_none())
     }
 
-    async fn messages(&mut self, reader: &mut Reader) -> Result<(), Error> {
+    async fn messages<K>(&mut self, reader: &mut Reader<K>) -> Result<(), Error> {
         while self.tally.records < self.count
             && let Some(message) = reader.next().await?
         {
             self.note_first();
             self.tally.add(black_box(message.key()), black_box(message.value()));
+            self.acknowledge(&message)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn acknowledge(&self, message: &Message) -> Result<(), Error> {
+        match &self.control {
+            Some(control) => control.ack(message),
+            None => Ok(()),
+        }
     }
 
     #[inline]

@@ -13,6 +13,7 @@ mod format;
 mod group;
 mod interrupt;
 mod json;
+mod member;
 mod news;
 mod output;
 mod partition;

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ottla::{Address, Code, Event, Peer, TopicPartition};
 
+use crate::partition::ranges;
+
 /// What was told, so that it is not told again.
 #[derive(Debug, Default)]
 pub(crate) struct News {
@@ -18,6 +20,10 @@ pub(crate) struct News {
     leaderless: HashSet<TopicPartition>,
     refused: HashMap<TopicPartition, Code>,
     misbehaved: HashMap<Peer, String>,
+    /// What the group's coordinator refused, and how.
+    group_refused: HashMap<String, Code>,
+    /// What could not be committed the last time, and why.
+    commit_failed: String,
 }
 
 impl News {
@@ -31,6 +37,9 @@ impl News {
             Event::LeaderChanged { at, leader } => self.leader_changed(&at, leader),
             Event::Refused { at, code } => self.refused(at, code),
             Event::Misbehaved { peer, what } => self.misbehaved(peer, what),
+            Event::Assigned { group, partitions, .. } => Some(self.assigned(&group, &partitions)),
+            Event::GroupRefused { group, doing, code } => self.group_refused(&group, doing, code),
+            Event::CommitFailed { group, what } => self.commit_failed(&group, what),
             other => once(&other),
         }
     }
@@ -99,6 +108,43 @@ impl News {
     }
 }
 
+impl News {
+    /// It works again.
+    fn assigned(&mut self, group: &str, partitions: &[TopicPartition]) -> String {
+        self.group_refused.clear();
+        self.commit_failed.clear();
+        match partitions {
+            [] => format!("group {group}: no partition is left for this member"),
+            some => format!("group {group}: reading {}", in_order(some)),
+        }
+    }
+
+    fn group_refused(&mut self, group: &str, doing: String, code: Code) -> Option<String> {
+        if MEMBERSHIP.contains(&code) {
+            return None;
+        }
+        let note = format!("group {group}: {doing} was refused with {code}; trying again");
+        (self.group_refused.insert(doing, code) != Some(code)).then_some(note)
+    }
+
+    fn commit_failed(&mut self, group: &str, what: String) -> Option<String> {
+        let note = format!("group {group}: {what}");
+        let is_news = self.commit_failed != what;
+        self.commit_failed = what;
+        is_news.then_some(note)
+    }
+}
+
+fn in_order(partitions: &[TopicPartition]) -> String {
+    let mut partitions = partitions.to_vec();
+    partitions.sort_unstable();
+    ranges(&partitions)
+}
+
+/// The codes by which a member learns that the group changes or its coordinator moves, as they do every day.
+const MEMBERSHIP: [Code; 4] =
+    [Code::NOT_COORDINATOR, Code::REBALANCE_IN_PROGRESS, Code::MEMBER_ID_REQUIRED, Code::ILLEGAL_GENERATION];
+
 /// The codes by which a reader learns that a leader moved, as they do every day.
 const LEADERSHIP: [Code; 4] = [
     Code::NOT_LEADER_OR_FOLLOWER,
@@ -136,6 +182,14 @@ fn once(event: &Event) -> Option<String> {
                 "{at}: the log was cut behind offset {from} (an unclean leader election); going on at {to}"
             )
         }
+        Event::Revoking { group, partitions, reason } if !partitions.is_empty() => {
+            format!("group {group}: giving up {}: {reason}", in_order(partitions))
+        }
+        Event::PartitionsLost { group, partitions, reason } if !partitions.is_empty() => {
+            let lost = in_order(partitions);
+            format!("group {group}: lost {lost}: {reason}; what was not committed will be read again")
+        }
+        Event::AssignmentOdd { group, what } => format!("group {group}: {what}"),
         _ => return None,
     })
 }
@@ -263,6 +317,46 @@ mod tests {
         assert_eq!(notes.len(), 7);
         assert_eq!(notes[2], "topic orders has no partition 9; it has 6 (0 to 5); waiting for it");
         assert_eq!(notes[5], "orders partition 0: offset 5 is not in the log; going on at 10");
+    }
+
+    #[test]
+    fn what_happens_in_a_group_is_told() {
+        let group = || std::sync::Arc::from("g");
+        let assigned = |partitions: &[i32]| Event::Assigned {
+            group: group(),
+            member: "m".to_owned(),
+            generation: 1,
+            partitions: partitions.iter().map(|&partition| at(partition)).collect(),
+        };
+        let revoking = |partitions: &[i32]| Event::Revoking {
+            group: group(),
+            partitions: partitions.iter().map(|&partition| at(partition)).collect(),
+            reason: "the group rebalances".to_owned(),
+        };
+        let expected = [
+            "group g: reading orders 0-2",
+            "group g: giving up orders 0-2: the group rebalances",
+            "group g: no partition is left for this member",
+        ];
+        assert_eq!(
+            notes([assigned(&[2, 0, 1]), revoking(&[0, 1, 2]), assigned(&[]), revoking(&[])]),
+            expected
+        );
+        let refused = |code| Event::GroupRefused { group: group(), doing: "joining".to_owned(), code };
+        let codes = [
+            Code::NOT_COORDINATOR,
+            Code::COORDINATOR_LOAD_IN_PROGRESS,
+            Code::COORDINATOR_LOAD_IN_PROGRESS,
+            Code::COORDINATOR_NOT_AVAILABLE,
+        ];
+        let told = notes(codes.map(refused));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].starts_with("group g: joining was refused with COORDINATOR_LOAD_IN_PROGRESS"),
+            "{told:?}"
+        );
+        let failed = |what: &str| Event::CommitFailed { group: group(), what: what.to_owned() };
+        assert_eq!(notes([failed("a"), failed("a"), failed("b"), assigned(&[]), failed("b")]).len(), 4);
     }
 
     #[test]

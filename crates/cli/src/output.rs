@@ -4,6 +4,7 @@
 //! should, but neither our connections nor the answer to Ctrl-C; and while it writes a block the next one fills.
 
 use std::{
+    collections::VecDeque,
     future::Future,
     io::{self, Write},
     sync::mpsc as threads,
@@ -17,15 +18,23 @@ const BLOCK: usize = 128 << 10;
 /// One is filled, one is written, one is on its way.
 const BLOCKS: usize = 3;
 
+/// So many marks are enough for a block, where next to no bytes are printed.
+const MARKS: usize = 1024;
+
 /// Bytes on their way to standard output.
-#[derive(Debug)]
 pub(crate) struct Output {
     /// What was formatted and not handed over yet.
     block: Vec<u8>,
+    marks: Vec<Mark>,
     spare: Vec<Vec<u8>>,
+    /// The marks of each block that was handed over and is not back yet; they come back in order.
+    handed: VecDeque<Vec<Mark>>,
     full: threads::Sender<Vec<u8>>,
     written: mpsc::UnboundedReceiver<io::Result<Vec<u8>>>,
 }
+
+/// What is to be done when everything before it is written.
+type Mark = Box<dyn FnOnce()>;
 
 /// Why nothing can be written any more.
 #[derive(Debug)]
@@ -46,7 +55,8 @@ impl Output {
         let (done, written) = mpsc::unbounded_channel();
         thread::spawn(move || write_all(sink, &blocks, &done));
         let block = || Vec::with_capacity(BLOCK + BLOCK / 4);
-        Self { block: block(), spare: (1..BLOCKS).map(|_| block()).collect(), full, written }
+        let spare = (1..BLOCKS).map(|_| block()).collect();
+        Self { block: block(), marks: Vec::new(), spare, handed: VecDeque::new(), full, written }
     }
 
     /// Where to append what is to be written.
@@ -54,9 +64,14 @@ impl Output {
         &mut self.block
     }
 
+    /// Calls `then` as soon as everything that was appended so far is written, and flushed; never, if it cannot be.
+    pub(crate) fn mark(&mut self, then: impl FnOnce() + 'static) {
+        self.marks.push(Box::new(then));
+    }
+
     /// Whether it is time to [`flush`](Self::flush).
     pub(crate) fn is_full(&self) -> bool {
-        self.block.len() >= BLOCK
+        self.block.len() >= BLOCK || self.marks.len() >= MARKS
     }
 
     /// Hands over what there is, as soon as a block is free. What was handed over is still being written.
@@ -65,11 +80,12 @@ impl Output {
     ///
     /// Nothing is lost and nothing is written twice when the future is dropped.
     pub(crate) async fn flush(&mut self) -> Result<(), Lost> {
-        if self.block.is_empty() {
+        if self.block.is_empty() && self.marks.is_empty() {
             return Ok(());
         }
         while let Ok(result) = self.written.try_recv() {
-            self.spare.push(block(result)?);
+            let returned = self.take_back(result)?;
+            self.spare.push(returned);
         }
         let next = match self.spare.pop() {
             Some(block) => block,
@@ -77,6 +93,7 @@ impl Output {
         };
         // A thread that is gone has left its reason, which the next call finds.
         let _ = self.full.send(std::mem::replace(&mut self.block, next));
+        self.handed.push_back(std::mem::take(&mut self.marks));
         Ok(())
     }
 
@@ -105,7 +122,16 @@ impl Output {
     }
 
     async fn returned(&mut self) -> Result<Vec<u8>, Lost> {
-        self.written.recv().await.map_or(Err(Lost::Closed), block)
+        match self.written.recv().await {
+            Some(result) => self.take_back(result),
+            None => Err(Lost::Closed),
+        }
+    }
+
+    fn take_back(&mut self, result: io::Result<Vec<u8>>) -> Result<Vec<u8>, Lost> {
+        let block = block(result)?;
+        self.handed.pop_front().into_iter().flatten().for_each(|then| then());
+        Ok(block)
     }
 }
 
@@ -241,6 +267,64 @@ mod tests {
         sink.change(|state| state.shut = false);
         output.finish().await.unwrap();
         assert_eq!(sink.bytes(), b"abc");
+    }
+
+    /// Marks that note their numbers.
+    struct Marks(Arc<Mutex<Vec<usize>>>);
+
+    impl Marks {
+        fn set(&self, output: &mut Output, number: usize) {
+            let reached = self.0.clone();
+            output.mark(move || reached.lock().unwrap().push(number));
+        }
+
+        fn reached(&self) -> Vec<usize> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn marks_are_reached_when_what_is_before_them_is_written() {
+        let (sink, marks) = (Sink::default(), Marks(Arc::default()));
+        sink.change(|state| state.shut = true);
+        let mut output = Output::over(sink.clone());
+        for number in 0..2 {
+            output.block().push(b'x');
+            marks.set(&mut output, number);
+            output.flush().await.unwrap();
+        }
+        output.block().push(b'y');
+        assert!(is_stuck(&mut output).await);
+        assert_eq!(marks.reached(), [0; 0]);
+        sink.change(|state| state.shut = false);
+        output.finish().await.unwrap();
+        assert_eq!((marks.reached(), sink.bytes()), (vec![0, 1], b"xxy".to_vec()));
+        marks.set(&mut output, 2); // with nothing before it
+        output.finish().await.unwrap();
+        assert_eq!(marks.reached(), [0, 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn marks_behind_what_cannot_be_written_are_never_reached() {
+        let (sink, marks) = (Sink::default(), Marks(Arc::default()));
+        sink.change(|state| state.failure = Some(io::ErrorKind::StorageFull));
+        let mut output = Output::over(sink);
+        output.block().push(b'x');
+        marks.set(&mut output, 0);
+        output.finish().await.unwrap_err();
+        assert_eq!(marks.reached(), [0; 0]);
+    }
+
+    #[tokio::test]
+    async fn marks_alone_fill_a_block_in_the_end() {
+        let (mut output, marks) = (Output::over(Sink::default()), Marks(Arc::default()));
+        let set = (0..).take_while(|&number| {
+            marks.set(&mut output, number);
+            !output.is_full()
+        });
+        let set = set.count() + 1;
+        output.finish().await.unwrap();
+        assert_eq!(marks.reached().len(), set);
     }
 
     #[tokio::test]

@@ -7,8 +7,8 @@ use ottla_wire::record::Codec;
 
 use crate::{
     args::{
-        self, Api, Args, BenchArgs, BrokerArgs, Command, GroupArgs, GroupCommand, NewTopic, ProduceArgs,
-        ReadArgs, Target,
+        self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, GroupArgs, GroupCommand,
+        MembershipArgs, NewTopic, ProduceArgs, ReadArgs, Target, Topics,
     },
     row::Shape,
 };
@@ -28,14 +28,28 @@ pub(crate) enum Plan {
 #[derive(Debug, PartialEq)]
 pub(crate) struct ReadPlan {
     pub(crate) brokers: Vec<Address>,
-    pub(crate) topic: String,
-    /// In order, each once; none means all.
+    /// Named ones, in order, each once.
+    pub(crate) topics: Vec<String>,
+    /// A regular expression that the whole names of others match.
+    pub(crate) pattern: Option<String>,
+    /// Of the one topic; in order, each once; none means all.
     pub(crate) partitions: Vec<i32>,
+    pub(crate) membership: Option<Membership>,
     pub(crate) start: Start,
     pub(crate) until: Option<Until>,
     pub(crate) missing: MissingTopic,
     pub(crate) limit: Option<u64>,
     pub(crate) shape: Shape,
+}
+
+/// Our part in a group.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Membership {
+    pub(crate) group: String,
+    /// None means those that every group understands.
+    pub(crate) assignors: Vec<AssignorName>,
+    pub(crate) instance: Option<String>,
+    pub(crate) commit: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -92,6 +106,7 @@ pub(crate) struct BenchPlan {
     pub(crate) brokers: Vec<Address>,
     pub(crate) topic: String,
     pub(crate) partition: Option<i32>,
+    pub(crate) group: Option<String>,
     pub(crate) count: u64,
     pub(crate) api: Api,
 }
@@ -137,13 +152,19 @@ fn addresses(brokers: &str) -> Result<Vec<Address>, String> {
 fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPlan, String> {
     let (start, until) = (start(args.from, now), args.until.map(|until| until_of(until, now)));
     check_order(start, until)?;
+    let (topics, pattern) = topics(args.topics);
     let mut partitions = args.partitions;
     partitions.sort_unstable();
     partitions.dedup();
+    if !partitions.is_empty() && (topics.len() != 1 || pattern.is_some()) {
+        return Err("-p names partitions of one topic: name that alone".to_owned());
+    }
     Ok(ReadPlan {
         brokers,
-        topic: args.topic,
+        topics,
+        pattern,
         partitions,
+        membership: membership(args.membership),
         start,
         until,
         // Who names an end wants to get there; who follows can wait.
@@ -151,6 +172,26 @@ fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPl
         limit: args.count,
         shape: if args.json { Shape::Json } else { Shape::Text(args.format.unwrap_or_default()) },
     })
+}
+
+fn topics(typed: Vec<Topics>) -> (Vec<String>, Option<String>) {
+    let (mut names, mut patterns) = (Vec::new(), Vec::new());
+    for topics in typed {
+        match topics {
+            Topics::Named(name) => names.push(name),
+            Topics::Matching(pattern) => patterns.push(format!("(?:{pattern})")),
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    let pattern = (!patterns.is_empty()).then(|| patterns.join("|"));
+    (names, pattern)
+}
+
+fn membership(args: MembershipArgs) -> Option<Membership> {
+    // Of protocols there is one yet.
+    let MembershipArgs { group, assignors, protocol: _, instance, no_commit } = args;
+    Some(Membership { group: group?, assignors, instance, commit: !no_commit })
 }
 
 fn start(from: args::From, now: SystemTime) -> Start {
@@ -212,8 +253,8 @@ fn group(brokers: Vec<Address>, args: GroupArgs, now: SystemTime) -> GroupPlan {
 }
 
 fn bench(brokers: Vec<Address>, args: BenchArgs) -> BenchPlan {
-    let BenchArgs { topic, partition, count, api } = args;
-    BenchPlan { brokers, topic, partition, count, api }
+    let BenchArgs { topic, partition, group, count, api } = args;
+    BenchPlan { brokers, topic, partition, group, count, api }
 }
 
 fn broker(args: BrokerArgs) -> Result<BrokerPlan, String> {
@@ -284,6 +325,33 @@ mod tests {
         {
             read(&format!("ottla read orders {line}"));
         }
+    }
+
+    #[test]
+    fn topics_come_once_and_patterns_together() {
+        let plan = read("ottla read b a b");
+        assert_eq!((&plan.topics[..], plan.pattern), (&["a".to_owned(), "b".to_owned()][..], None));
+        let plan = read("ottla read -g g /a|b/ c /d.*/");
+        assert_eq!(
+            (&plan.topics[..], plan.pattern.as_deref()),
+            (&["c".to_owned()][..], Some("(?:a|b)|(?:d.*)"))
+        );
+        assert!(super::tests::plan("ottla read a b -p 1").unwrap_err().contains("one topic"));
+        assert!(super::tests::plan("ottla read /a/ -p 1").unwrap_err().contains("one topic"));
+    }
+
+    #[test]
+    fn a_member_commits_unless_told() {
+        assert_eq!(read("ottla read orders").membership, None);
+        let plan = read("ottla read -g g orders --instance i");
+        let membership = Membership {
+            group: "g".to_owned(),
+            assignors: Vec::new(),
+            instance: Some("i".to_owned()),
+            commit: true,
+        };
+        assert_eq!((plan.membership, plan.until, plan.start), (Some(membership), None, Start::Earliest));
+        assert!(!read("ottla read -g g orders --no-commit").membership.unwrap().commit);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
-use ottla::{Batch, Error, ErrorKind, Reader, Records, TopicPartition};
+use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, Records, TopicPartition};
 
 use crate::{
     exit::Exit,
     interrupt::Interrupt,
+    member::{self, Member},
     output::{self, Lost, Output},
     plan::ReadPlan,
     progress::{Progress, Tally},
@@ -24,11 +25,25 @@ use crate::{
 /// How long what was formatted may take to get out after Ctrl-C; who does not take it by then never will.
 const GRACE: Duration = Duration::from_millis(100);
 
-pub(crate) async fn run(plan: ReadPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
-    let reader = open(&plan)?;
+pub(crate) async fn run(plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
+    match &plan.membership {
+        None => print(&plan, builder(&plan).open()?, None, interrupt).await,
+        Some(membership) => {
+            let (reader, member) = Member::join(membership, builder(&plan))?;
+            print(&plan, reader, Some(member), interrupt).await
+        }
+    }
+}
+
+async fn print<K>(
+    plan: &ReadPlan,
+    reader: Reader<K>,
+    member: Option<Member>,
+    mut interrupt: Interrupt,
+) -> Result<Exit, Failure> {
     let events = reader.events();
     let (mut output, progress) = (Output::stdout(), Progress::beside_output());
-    let mut reading = Reading::new(&plan, reader, &progress);
+    let mut reading = Reading::new(plan, reader, member, &progress);
     let end = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(End::Interrupted),
@@ -40,23 +55,34 @@ pub(crate) async fn run(plan: ReadPlan, mut interrupt: Interrupt) -> Result<Exit
         let _ = tokio::time::timeout(GRACE, output.finish()).await;
     }
     progress.finish();
-    end.map(|_| if reading.failed.is_empty() { Exit::Done } else { Exit::Failed })
+    let exit = if reading.failed.is_empty() { Exit::Done } else { Exit::Failed };
+    let closed = tokio::select! {
+        biased;
+        () = interrupt.happened() => Ok(()), // who asks twice does not want to wait
+        closed = reading.close() => closed,
+    };
+    end?;
+    closed?;
+    Ok(exit)
 }
 
-fn open(plan: &ReadPlan) -> Result<Reader, Error> {
+fn builder(plan: &ReadPlan) -> Builder {
     let brokers: Vec<String> = plan.brokers.iter().map(ToString::to_string).collect();
     let mut builder = Reader::builder(brokers.join(","))
         .client_id("ottla-cli")
-        .topic(&plan.topic)
+        .topics(&plan.topics)
         .start(plan.start)
         .missing_topic(plan.missing);
+    if let Some(pattern) = &plan.pattern {
+        builder = builder.topics_matching(pattern);
+    }
     if !plan.partitions.is_empty() {
         builder = builder.partitions(plan.partitions.iter().copied());
     }
     if let Some(until) = plan.until {
         builder = builder.until(until);
     }
-    builder.open()
+    builder
 }
 
 /// Why reading ended without a failure of the whole.
@@ -70,18 +96,28 @@ enum End {
 }
 
 /// From the reader to the output.
-struct Reading<'a> {
+struct Reading<'a, K> {
     plan: &'a ReadPlan,
-    reader: Reader,
+    reader: Reader<K>,
+    /// With a group: who says there what was printed.
+    member: Option<Member>,
     progress: &'a Progress,
     tally: Tally,
     /// The partitions that had a fault.
     failed: BTreeSet<TopicPartition>,
 }
 
-impl<'a> Reading<'a> {
-    fn new(plan: &'a ReadPlan, reader: Reader, progress: &'a Progress) -> Self {
-        Self { plan, reader, progress, tally: Tally::default(), failed: BTreeSet::new() }
+impl<'a, K> Reading<'a, K> {
+    fn new(plan: &'a ReadPlan, reader: Reader<K>, member: Option<Member>, progress: &'a Progress) -> Self {
+        Self { plan, reader, member, progress, tally: Tally::default(), failed: BTreeSet::new() }
+    }
+
+    /// A member commits and leaves; who is none has nothing to wait for.
+    async fn close(self) -> Result<(), Error> {
+        match self.member {
+            Some(member) => member.close(self.reader).await,
+            None => Ok(()),
+        }
     }
 
     async fn run(&mut self, output: &mut Output) -> Result<End, Failure> {
@@ -102,7 +138,7 @@ impl<'a> Reading<'a> {
     async fn copy(&mut self, output: &mut Output) -> Result<(), Stop> {
         while !self.is_complete() {
             match self.next_batch(output).await? {
-                Ok(Some(batch)) => self.print(&batch, output).await?,
+                Ok(Some(batch)) => self.print(batch, output).await?,
                 Ok(None) => return Ok(()),
                 Err(error) => self.fail(error)?,
             }
@@ -121,26 +157,35 @@ impl<'a> Reading<'a> {
         });
         match ready.await {
             Some(batch) => Ok(batch),
-            None => {
+            None => loop {
                 output.flush().await?;
                 tokio::select! {
-                    batch = next => Ok(batch),
-                    lost = output.failure() => Err(lost.into()),
+                    biased;
+                    revoked = member::revoked(&mut self.member) => {
+                        // What was printed is said to be done while that still counts.
+                        output.finish().await?;
+                        drop(revoked);
+                    }
+                    batch = &mut next => return Ok(batch),
+                    lost = output.failure() => return Err(lost.into()),
                 }
-            }
+            },
         }
     }
 
-    async fn print(&mut self, batch: &Batch, output: &mut Output) -> Result<(), Stop> {
+    async fn print(&mut self, batch: Batch, output: &mut Output) -> Result<(), Stop> {
         let mut records = batch.records();
         loop {
-            match self.fill(batch, &mut records, output) {
+            match self.fill(&batch, &mut records, output) {
                 Fill::Full => {
                     output.flush().await?;
                     // Everything else (connections, Ctrl-C) gets its turn at least once a block.
                     tokio::task::yield_now().await;
                 }
-                Fill::Done => break,
+                Fill::Done => {
+                    self.acknowledge(&batch, records.next(), output);
+                    break;
+                }
                 Fill::Damaged(error) => {
                     self.note_fault(TopicPartition::new(batch.topic(), batch.partition()), &error);
                     break;
@@ -151,6 +196,15 @@ impl<'a> Reading<'a> {
         let lag = |at: &TopicPartition| reader.control().lag(at).ok().flatten();
         self.progress.show(self.tally, || partitions().iter().map(lag).sum());
         Ok(())
+    }
+
+    /// The batch counts as done once it is printed; up to `left`, if that is the first record that is not.
+    fn acknowledge(&mut self, batch: &Batch, left: Option<Result<Record<'_>, Error>>, output: &mut Output) {
+        match (&mut self.member, left) {
+            (Some(member), None) => member.printed(batch.clone(), output),
+            (Some(member), Some(Ok(left))) => member.cut(batch, left.offset),
+            (Some(_), Some(Err(_))) | (None, _) => {}
+        }
     }
 
     /// The loop over records; nothing in it waits.
@@ -184,8 +238,9 @@ impl<'a> Reading<'a> {
         if self.failed.is_empty() {
             return false;
         }
-        let named =
-            self.plan.partitions.iter().map(|&partition| TopicPartition::new(&*self.plan.topic, partition));
+        let named = self.plan.partitions.iter().flat_map(|&partition| {
+            self.plan.topics.iter().map(move |topic| TopicPartition::new(topic.as_str(), partition))
+        });
         let known = self.reader.control().partitions();
         named.chain(known).all(|at| self.failed.contains(&at))
     }

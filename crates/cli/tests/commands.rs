@@ -80,6 +80,32 @@ fn demo_writes_reads_and_checks() {
     assert!(records.iter().all(|&records| records > 3000), "{text}");
 }
 
+/// Two members read, the second from the middle on; together they committed each offset once.
+#[test]
+fn demo_reads_as_a_group_of_two() {
+    let ended = ottla("demo --records 20000").run().quietly();
+    let text = ended.text();
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())).collect();
+    let mut by_member = [0, 0];
+    for row in &rows {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let number = |word: &str| word.trim_end_matches(',').replace(',', "").parse::<u64>().unwrap();
+        let mut next = 0;
+        for range in words[3..].chunks(4) {
+            let [member, from, "to", last] = range else { panic!("{row}") };
+            assert_eq!(number(from), next, "{row}");
+            next = number(last) + 1;
+            by_member[usize::from(*member == "second")] += next - number(from);
+        }
+        assert_eq!(next, number(words[1]), "{row}");
+    }
+    assert_eq!((rows.len(), by_member[0] + by_member[1]), (6, 20_000), "{text}");
+    assert!(by_member[0] >= 10_000 && by_member[1] > 0, "{by_member:?}: {text}");
+    assert!(text.contains("The second member joined after 1"), "{text}");
+    assert!(text.contains("cover every record once"), "{text}");
+}
+
 #[test]
 fn demo_of_a_single_record() {
     let ended = ottla("demo --records 1").run().quietly();

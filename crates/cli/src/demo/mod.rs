@@ -1,12 +1,14 @@
 //! `ottla demo`: all of it in one process, and every record checked.
 
 mod check;
+mod cover;
 mod letter;
+mod pair;
 
 use std::time::{Duration, Instant};
 
 use indicatif::HumanCount;
-use ottla::{Address, MissingTopic, Reader, Until};
+use ottla::Address;
 use ottla_broker::Broker;
 use ottla_wire::record::Codec;
 
@@ -17,11 +19,13 @@ use crate::{
     produce::{Batches, Delivery, Route, now_ms},
     progress::{Progress, Tally, per_second},
     tell::{self, Failure},
-    watch::watch,
 };
+use cover::Cover;
+use pair::Pair;
 
 const TOPIC: &str = "letters";
 const PARTITIONS: u32 = 6;
+const GROUP: &str = "readers";
 
 pub(crate) async fn run(records: u32, mut interrupt: Interrupt) -> Result<Exit, Failure> {
     tokio::select! {
@@ -39,11 +43,15 @@ async fn show(records: u32) -> Result<(), Failure> {
         "The embedded broker listens on {address}; topic {TOPIC} has {PARTITIONS} partitions."
     ))?;
     let (written, writing) = timed(write(&address, records)).await?;
-    let (check, reading) = timed(read(&address, records)).await?;
-    tell::line(table(&check))?;
+    let (pair, reading) = timed(read(&address, records)).await?;
+    let cover = broker.with(|cluster| Cover::of(cluster))?;
+    cover.check(&pair)?;
+    tell::line(table(&pair, &cover))?;
     tell::line(format!("written  {}", totals(written, writing)))?;
-    tell::line(format!("read     {}", totals(check.total(), reading)))?;
+    tell::line(format!("read     {}", totals(pair.check.total(), reading)))?;
+    tell::line(pair.summary())?;
     tell::line("Every record came back once, in order, as it was written.")?;
+    tell::line("The offsets that the broker holds for the group cover every record once.")?;
     Ok(())
 }
 
@@ -74,38 +82,23 @@ async fn write(address: &str, records: u32) -> Result<Tally, Failure> {
     Ok(tally)
 }
 
-async fn read(address: &str, records: u32) -> Result<check::Check, Failure> {
+/// By a group of two members.
+async fn read(address: &str, records: u32) -> Result<Pair, Failure> {
     let progress = Progress::towards(records.into(), "reading");
-    let mut reader =
-        Reader::builder(address).topic(TOPIC).missing_topic(MissingTopic::Fail).until(Until::End).open()?;
-    let (events, bootstrap) = (reader.events(), [address.parse().map_err(Failure)?]);
-    let mut check = check::Check::new(records);
-    tokio::select! {
-        biased;
-        failure = watch(events, &bootstrap, |note| progress.note(note)) => return Err(failure),
-        end = take_all(&mut reader, &mut check, &progress) => end?,
-    }
+    let pair = Pair::read(address, records, &progress).await?;
     progress.finish();
-    check.finish()?;
-    Ok(check)
+    pair.check.finish()?;
+    Ok(pair)
 }
 
-async fn take_all(reader: &mut Reader, check: &mut check::Check, progress: &Progress) -> Result<(), Failure> {
-    while let Some(batch) = reader.next_batch().await? {
-        check.take(&batch)?;
-        progress.show(check.total(), || None);
-    }
-    Ok(())
-}
-
-fn table(check: &check::Check) -> String {
-    let mut lines = vec![format!("\n{:>9}  {:>9}  {:>8}  offsets", "partition", "records", "MB")];
-    for (partition, share) in check.shares.iter().enumerate() {
+fn table(pair: &Pair, cover: &Cover) -> String {
+    let mut lines = vec![format!(
+        "\n{:>9}  {:>9}  {:>8}  offsets, by the member that read and committed them",
+        "partition", "records", "MB"
+    )];
+    for (partition, share) in pair.check.shares.iter().enumerate() {
         let (records, bytes) = (HumanCount(share.tally.records).to_string(), megabytes(share.tally.bytes));
-        let offsets = match share.next_offset {
-            0 => "none".to_owned(),
-            next => format!("0 to {}", next - 1),
-        };
+        let offsets = cover.of_partition(partition, &pair.members);
         lines.push(format!("{partition:>9}  {records:>9}  {bytes:>8}  {offsets}"));
     }
     lines.join("\n") + "\n"

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag, TopicPartition};
+use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag};
 use serde::Serialize;
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     output,
+    partition::ranges,
     tell::{self, Failure},
 };
 
@@ -175,28 +176,6 @@ fn names(members: &[MemberDescription]) -> Vec<String> {
     numbered.collect()
 }
 
-/// "orders 0-3,7; refunds 0", for partitions in order.
-fn ranges(partitions: &[TopicPartition]) -> String {
-    let mut topics = Vec::<(&str, Vec<(i32, i32)>)>::new();
-    for at in partitions {
-        match topics.last_mut() {
-            Some((topic, ranges)) if **topic == *at.topic => match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == at.partition => *last = at.partition,
-                _ => ranges.push((at.partition, at.partition)),
-            },
-            _ => topics.push((&at.topic, vec![(at.partition, at.partition)])),
-        }
-    }
-    let range = |&(first, last): &(i32, i32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let topic = |(topic, ranges): &(&str, Vec<(i32, i32)>)| {
-        format!("{topic} {}", ranges.iter().map(range).collect::<Vec<_>>().join(","))
-    };
-    topics.iter().map(topic).collect::<Vec<_>>().join("; ")
-}
-
 /// Its two largest units.
 fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -295,14 +274,6 @@ impl<'a> ShownPartition<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn partitions_are_told_as_ranges() {
-        let at = |topic: &str, partition| TopicPartition::new(topic, partition);
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[at("a", 0), at("a", 1), at("a", 2), at("a", 7), at("b", 3)]), "a 0-2,7; b 3");
-        assert_eq!(ranges(&[at("a", 0), at("b", 1), at("b", 2)]), "a 0; b 1-2");
-    }
 
     #[test]
     fn durations_are_told_by_their_two_largest_units() {
