@@ -169,6 +169,7 @@ impl Shared {
         if state.life != Life::Open {
             return Next::Closed;
         }
+        state.machine.session_may_end(Instant::now());
         if let Some(begun) = begun() {
             return Next::Begun(begun);
         }

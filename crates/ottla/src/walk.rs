@@ -1,6 +1,6 @@
 //! Walks what was fetched: opens one batch after another, and steps from record to record.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use ottla_core::{Lease, Outlined, Part, TurnState};
@@ -98,6 +98,9 @@ impl Walk {
                 self.part.turn.advance(end);
                 self.open = None;
             }
+            if self.is_outlived() {
+                return Ok(Step::Halted);
+            }
             if !self.open_next(unpacker)? {
                 self.part.turn.advance(self.part.next.min(self.part.until));
                 return Ok(Step::Finished);
@@ -105,9 +108,14 @@ impl Walk {
         }
     }
 
+    /// Looked at before each batch: who slept beyond the end of the session goes on with nothing but what is at hand.
+    fn is_outlived(&self) -> bool {
+        self.part.turn.tenure().is_some_and(|tenure| tenure.is_outlived(Instant::now()))
+    }
+
     /// What is left of the batch that is being walked, or the next one.
     pub(crate) fn step_batch(&mut self, unpacker: &mut Unpacker) -> Result<Step<Batch>, Box<Damage>> {
-        while self.part.turn.is_live() {
+        while self.part.turn.is_live() && !self.is_outlived() {
             if let Some(open) = self.open.take() {
                 let from = open.batch.header.base_offset + i64::from(open.walk.next_offset_delta());
                 let (handed, end) = (self.part.turn.handed(), open.batch.end());

@@ -349,8 +349,9 @@ impl Machine {
         self.wake_group(due);
     }
 
-    /// So long unheard, the coordinator has given our partitions to others.
-    pub(super) fn session_may_end(&mut self, now: Instant) {
+    /// Looks whether the session has ended: so long unheard, the coordinator has given our partitions to others. For whoever
+    /// may have slept; deadlines see to it otherwise.
+    pub fn session_may_end(&mut self, now: Instant) {
         let Some(group) = &self.group else { return };
         let is_in = matches!(
             group.phase,
@@ -372,6 +373,7 @@ impl Machine {
 impl Group {
     fn heard(&mut self, at: Instant) {
         self.heard = self.heard.max(at);
+        self.session.extend(self.heard + self.config.session_timeout);
     }
 }
 

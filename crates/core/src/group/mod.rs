@@ -27,7 +27,7 @@ use ottla_wire::code::Code;
 pub(crate) use self::rebalance::Stake;
 use self::{
     assign::GroupTopics, classic::Joined, close::Closing, commit::Commits, coordinator::Coordinator,
-    recall::Recalls, silence::Silence, verdict::Place,
+    recall::Recalls, silence::Silence, tenure::Session, verdict::Place,
 };
 pub use self::{
     commit::{Commit, CommitError, CommitOffset, Committed, Settled, Ticket},
@@ -68,6 +68,7 @@ pub(crate) struct Group {
     next_rebalance: u64,
     /// The last time at which we spoke to the coordinator and it knew us.
     heard: Instant,
+    session: Arc<Session>,
     /// The heartbeat that waits for its answer, and when it was sent.
     heartbeat: Option<(u64, Instant)>,
     heartbeat_due: Option<Instant>,
@@ -184,6 +185,7 @@ impl Group {
             rebalances: VecDeque::new(),
             next_rebalance: 1,
             heard: now,
+            session: Session::new(now),
             heartbeat: None,
             heartbeat_due: None,
             not_before: None,

@@ -4,7 +4,13 @@ use std::{sync::Arc, time::Instant};
 
 use regex_lite::Regex;
 
-use super::{Phase, Revoking, commit::CommitError, part_of, recall::Recalled, tenure::Tenure};
+use super::{
+    Phase, Revoking,
+    commit::CommitError,
+    part_of,
+    recall::Recalled,
+    tenure::{Session, Tenure},
+};
 use crate::{
     cluster::topic::Topic,
     config::{Start, Subscription},
@@ -66,9 +72,9 @@ pub(crate) struct Stake {
 const EPOCHS_MAX: usize = 64;
 
 impl Stake {
-    fn new(at: TopicPartition) -> Self {
+    fn new(at: TopicPartition, session: Arc<Session>) -> Self {
         Self {
-            tenure: Arc::new(Tenure::new(at)),
+            tenure: Arc::new(Tenure::new(at, session)),
             recalled: Recalled::Wanted,
             given: None,
             hook: None,
@@ -129,12 +135,15 @@ impl Stake {
 }
 
 impl Cursor {
-    /// The offset before which everything is done: what may be committed.
+    /// The offset before which everything is done: what may be committed. It only goes back where a turn does.
     pub(super) fn done(&self) -> Option<i64> {
-        let front = self.stake.as_ref()?.tenure.front()?;
-        // All that was handed out is done: what lies behind it is not in the log.
-        let all = front == self.turn.handed();
-        Some(if all { self.turn.position().map_or(front, |position| position.max(front)) } else { front })
+        let tenure = &self.stake.as_ref()?.tenure;
+        // The reader walks on meanwhile. What it had reached before we look at what it handed out is done if all that is.
+        let reached = self.turn.reached();
+        let front = tenure.front()?;
+        // What lies behind the last record that was handed out is not in the log.
+        let all = front >= self.turn.handed() && reached > front;
+        Some(if all && tenure.ack(front, reached).is_ok() { reached } else { front })
     }
 
     /// Whether something is to be committed that was not yet.
@@ -184,8 +193,9 @@ impl Machine {
 
     /// Makes a partition ours: it is read once its offset is known.
     pub(crate) fn own(&mut self, index: usize) {
+        let Some(session) = self.group.as_ref().map(|group| group.session.clone()) else { return };
         let cursor = &mut self.cursors[index];
-        cursor.stake = Some(Stake::new(cursor.at.clone()));
+        cursor.stake = Some(Stake::new(cursor.at.clone(), session));
         cursor.paused = false;
         cursor.until = None;
         self.new_turn(index, CursorPhase::Recalling);

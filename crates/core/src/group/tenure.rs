@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
+    time::{Duration, Instant},
 };
 
 use crate::fault::TopicPartition;
@@ -31,6 +32,31 @@ pub struct Tenure {
     apart: Mutex<BTreeMap<i64, i64>>,
     /// How many those are.
     islands: AtomicUsize,
+    session: Arc<Session>,
+}
+
+/// Until when the coordinator takes us for alive, whatever becomes of our heartbeats.
+#[derive(Debug)]
+pub(crate) struct Session {
+    began: Instant,
+    /// In ns since then.
+    until: AtomicU64,
+}
+
+impl Session {
+    /// A session without an end.
+    pub(crate) fn new(began: Instant) -> Arc<Self> {
+        Arc::new(Self { began, until: AtomicU64::new(u64::MAX) })
+    }
+
+    pub(crate) fn extend(&self, until: Instant) {
+        let until = until.saturating_duration_since(self.began).as_nanos();
+        self.until.store(u64::try_from(until).unwrap_or(u64::MAX), SeqCst);
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.began) >= Duration::from_nanos(self.until.load(SeqCst))
+    }
 }
 
 /// The tenure has ended. Part of the same word as the offset, so that nothing is acknowledged after the last look at it.
@@ -60,8 +86,9 @@ pub enum AckError {
 }
 
 impl Tenure {
-    pub(crate) fn new(at: TopicPartition) -> Self {
-        Self { at, front: AtomicU64::new(UNKNOWN), apart: Mutex::default(), islands: AtomicUsize::new(0) }
+    pub(crate) fn new(at: TopicPartition, session: Arc<Session>) -> Self {
+        let front = AtomicU64::new(UNKNOWN);
+        Self { at, front, apart: Mutex::default(), islands: AtomicUsize::new(0), session }
     }
 
     /// Which partition.
@@ -72,6 +99,12 @@ impl Tenure {
     /// Whether it may still be acknowledged.
     pub fn is_open(&self) -> bool {
         self.front.load(SeqCst) & ENDED == 0
+    }
+
+    /// Whether the session that it is part of has ended: then others read the partition, and nothing more of it may be
+    /// handed out, be it that nobody has told yet. Who wakes from a long sleep is the first to know.
+    pub fn is_outlived(&self, now: Instant) -> bool {
+        self.session.is_over(now)
     }
 
     /// What was handed out of `from` up to and without `to` is done.
@@ -203,13 +236,14 @@ fn insert(apart: &mut BTreeMap<i64, i64>, mut from: i64, mut to: i64) {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test has a clock")]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
 
     fn tenure(start: i64) -> Tenure {
-        let tenure = Tenure::new(TopicPartition::new("t", 0));
+        let tenure = Tenure::new(TopicPartition::new("t", 0), Session::new(Instant::now()));
         tenure.restart(start);
         tenure
     }
