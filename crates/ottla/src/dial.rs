@@ -15,6 +15,7 @@ use crate::{
     frames::{Broken, Frames},
     options::Options,
     pool::Pool,
+    sockets,
 };
 
 /// A connection that may be asked.
@@ -30,12 +31,8 @@ pub(crate) struct Dialled {
 ///
 /// What happened, as a sentence without its subject.
 pub(crate) async fn dial(address: &Address, options: &Options) -> Result<Dialled, String> {
-    let connect = TcpStream::connect((address.host.as_str(), address.port));
-    let socket = within(options.connect_timeout, "connecting", async {
-        connect.await.map_err(|error| format!("cannot connect: {error}"))
-    })
-    .await?;
-    let _ = socket.set_nodelay(true); // only speed hangs on it
+    let connect = sockets::connect(&address.host, address.port);
+    let socket = within(options.connect_timeout, "connecting", connect).await?;
     within(options.handshake_timeout, "exchanging versions", greet(socket, options)).await
 }
 

@@ -41,6 +41,7 @@ mod pool;
 pub mod raw;
 mod reader;
 mod shared;
+mod sockets;
 mod tickets;
 mod walk;
 
