@@ -81,3 +81,15 @@ fn a_crashed_member_is_replaced_after_its_session() {
     world.until(secs(14), "the other has all", |w| owned(w, two) == 4);
     world.until(secs(2), "all is committed", all_committed);
 }
+
+#[test]
+fn gaps_in_the_log_never_take_the_committed_offset_back() {
+    let mut world = filled(1, 1, 0);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Late(ms(1500)));
+    for _ in 0..20 {
+        world.append("t", 0, Produce { shape: Shape::Gaps(5), ..Produce::plain(1) });
+        world.run(ms(300));
+    }
+    world.until(secs(4), "all is committed", all_committed);
+}

@@ -1,13 +1,9 @@
 //! Schedules by the thousand: each seed makes a cluster, a reader and some trouble, and every promise is checked on the
-//! way (see `support/watch.rs`) and after the last fault.
-//!
-//! - `OTTLA_SEED=n` runs one seed and prints what happened.
-//! - `OTTLA_SEEDS=n` runs so many (soak); `OTTLA_FROM=n` begins there.
+//! way (see `support/watch.rs`) and after the last fault. `support/seeds.rs` says how to run more of them, or one.
 
 mod support;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, UNIX_EPOCH},
 };
@@ -27,60 +23,18 @@ use support::*;
 const SEEDS: u64 = 300;
 
 /// Seeds that once failed, by what was wrong.
-const REGRESSIONS: &[(&str, &[u64])] = &[
+const REGRESSIONS: Regressions = &[
     ("an answer from before a leader change was taken for the new leader's", &[4332]),
     ("a reader that failed with its budget full never got the answer that mends it", &[1554]),
 ];
 
 #[test]
 fn promises_hold_on_every_schedule() {
-    if let Some(seed) = number("OTTLA_SEED") {
-        let (result, lines) = tracing(|| catch_unwind(|| simulate(seed)));
-        lines.iter().for_each(|line| println!("{line}"));
-        let report = result.unwrap_or_else(|_| panic!("seed {seed} failed"));
-        println!("{report:?}");
-        return;
-    }
-    let (from, count) = (number("OTTLA_FROM").unwrap_or(0), number("OTTLA_SEEDS").unwrap_or(SEEDS));
-    let kept = REGRESSIONS.iter().flat_map(|(_, seeds)| *seeds).copied();
-    run_all(&kept.chain(from..from + count).collect::<Vec<_>>());
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
-}
-
-/// Runs the seeds on all cores, and stops at the first that fails.
-fn run_all(seeds: &[u64]) {
-    let next = AtomicU64::new(0);
-    let failed = AtomicU64::new(u64::MAX);
     let total = Report::default();
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while failed.load(Ordering::Relaxed) == u64::MAX {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&seed) = seeds.get(place as usize) else { return };
-                    match catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
-                        Ok(report) => total.add(&report),
-                        Err(_) => failed.store(seed, Ordering::Relaxed),
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner();
-    if failed != u64::MAX {
-        let (_, lines) = tracing(|| catch_unwind(|| simulate(failed)));
-        lines.iter().for_each(|line| println!("{line}"));
-        panic!(
-            "seed {failed} failed: OTTLA_SEED={failed} cargo test -p ottla-core --test simulation -- --nocapture"
-        );
+    if let Some(seeds) = run_seeds("read", SEEDS, REGRESSIONS, simulate, |report| total.add(&report)) {
+        println!("{seeds} seeds: {total:?}");
+        total.check(seeds);
     }
-    println!("{} seeds: {total:?}", seeds.len());
-    total.check(seeds.len() as u64);
 }
 
 /// What came together over the seeds, so that a simulation that does nothing is noticed.

@@ -86,6 +86,10 @@ impl Client {
         self.machine.config().group.as_ref().map(|group| group.id.to_string()).unwrap_or_default()
     }
 
+    pub fn is_static(&self) -> bool {
+        self.machine.config().group.as_ref().is_some_and(|group| group.instance.is_some())
+    }
+
     pub fn sent(&mut self, now: Instant, peer: Peer, lane: Lane, body: &Body) {
         let what = match body {
             Body::Metadata(_) => "metadata",

@@ -112,6 +112,7 @@ impl World {
 
     pub fn close(&mut self, client: usize, within: Duration) {
         note!(self, "user closes client {client} within {within:?}");
+        self.clients[client].caller.closing = true;
         self.clients[client].machine.close(self.now, self.now + within);
         self.carry_out(client);
     }
@@ -139,6 +140,49 @@ impl World {
     /// The pieces that were handed out of a partition.
     pub fn pieces(&self, client: usize, at: &TopicPartition) -> Vec<Piece> {
         self.reads(client).iter().filter(|read| read.at == *at).filter_map(Read::piece).collect()
+    }
+}
+
+/// Callers that do what is asked of them.
+impl World {
+    /// From now on the caller reads these topics, acknowledges at once, also what it had forgotten, and its hooks take no
+    /// time.
+    pub fn behave(&mut self, client: usize, topics: &[&str]) {
+        self.clients[client].caller.hooks_take = Some(Duration::ZERO);
+        let open: Vec<u64> = self.clients[client].caller.rebalances.iter().map(|(_, r)| r.id).collect();
+        open.into_iter().for_each(|id| self.hook_done(client, id));
+        for at in self.clients[client].watch.paused_partitions() {
+            if self.clients[client].machine.position(&at).is_ok() {
+                self.resume(client, &at);
+            }
+        }
+        if !self.clients[client].caller.closing {
+            self.subscribe(client, topics);
+        }
+        self.clients[client].caller.recollect();
+        self.set_acks(client, Acks::AtOnce);
+        self.set_habit(client, super::reader::Habit::Fast);
+    }
+}
+
+/// The coordinator.
+impl World {
+    pub fn coordinate(&mut self, group: &str, node: i32) {
+        note!(self, "group {group} is coordinated by node {node}");
+        self.cluster.set_coordinator(group, node).expect("there is a node");
+        self.settle();
+    }
+
+    pub fn load(&mut self, group: &str) {
+        note!(self, "group {group} is being loaded");
+        self.cluster.load_coordinator(group);
+        self.settle();
+    }
+
+    pub fn loaded(&mut self, group: &str) {
+        note!(self, "group {group} is loaded");
+        self.cluster.finish_loading(group);
+        self.settle();
     }
 }
 
@@ -188,7 +232,8 @@ impl World {
 /// Between the machine and its caller.
 impl World {
     pub fn ward(&mut self, group: &str) -> &mut Ward {
-        self.wards.entry(group.to_owned()).or_insert_with(|| Ward::new(group))
+        let begin = self.begin;
+        self.wards.entry(group.to_owned()).or_insert_with(|| Ward::new(group, begin))
     }
 
     /// What a group's machine has to say, beside events.

@@ -59,8 +59,12 @@ pub struct Caller {
     /// What was asked for and is not answered.
     pub open: Vec<(Ticket, Wanted)>,
     pub settled: Vec<(Instant, Ticket, Settled)>,
+    /// The user has asked for the end.
+    pub closing: bool,
     pub closed: Option<(Instant, Result<(), CommitError>)>,
     pub held: VecDeque<Piece>,
+    /// Those of [`Acks::Sparse`].
+    pub forgotten: Vec<Piece>,
     /// Pieces that were refused because their tenure had ended.
     pub refused: u64,
     pub acked: u64,
@@ -78,8 +82,10 @@ impl Caller {
             rebalances: Vec::new(),
             open: Vec::new(),
             settled: Vec::new(),
+            closing: false,
             closed: None,
             held: VecDeque::new(),
+            forgotten: Vec::new(),
             refused: 0,
             acked: 0,
             waits_for: None,
@@ -99,7 +105,11 @@ impl Caller {
     pub fn due(&mut self, rng: &mut fastrand::Rng) -> Vec<Piece> {
         match self.acks {
             Acks::AtOnce | Acks::Late(_) | Acks::Wait => self.held.drain(..).collect(),
-            Acks::Sparse(nth) => self.held.drain(..).filter(|_| rng.u64(0..nth) > 0).collect(),
+            Acks::Sparse(nth) => {
+                let (due, forgotten) = self.held.drain(..).partition(|_| rng.u64(0..nth) > 0);
+                self.forgotten.extend::<Vec<_>>(forgotten);
+                due
+            }
             Acks::Disorder(_) => {
                 let many = self.held.len() / 2 + 1;
                 let mut some = Vec::new();
@@ -112,6 +122,11 @@ impl Caller {
             Acks::Through(_) => self.held.drain(..).collect(),
             Acks::Never => Vec::new(),
         }
+    }
+
+    /// Remembers what was forgotten.
+    pub fn recollect(&mut self) {
+        self.held.extend(self.forgotten.drain(..));
     }
 
     /// What came of a commit or a question.

@@ -9,12 +9,14 @@ use std::{
 use ottla_broker::{ApiKey, Cluster, Code, CommitView};
 use ottla_core::{Config, Event, Start, TopicPartition};
 
-use super::{member::Piece, reader::Read, truth::Truth};
+use super::{member::Piece, reader::Read, trace::trace, truth::Truth};
 
 /// What was seen of a group.
 #[derive(Debug)]
 pub struct Ward {
     pub group: String,
+    /// When the world began.
+    begin: Instant,
     parts: BTreeMap<TopicPartition, Part>,
     standings: BTreeMap<usize, Standing>,
     /// Whose assignment each generation of each member was.
@@ -63,9 +65,10 @@ struct Standing {
 }
 
 impl Ward {
-    pub fn new(group: &str) -> Self {
+    pub fn new(group: &str, begin: Instant) -> Self {
         Self {
             group: group.to_owned(),
+            begin,
             parts: BTreeMap::new(),
             standings: BTreeMap::new(),
             assignments: BTreeMap::new(),
@@ -267,6 +270,11 @@ impl Ward {
     }
 
     fn commit(&mut self, commit: &CommitView, truth: &Truth, cluster: &Cluster, late: bool) {
+        let CommitView { topic, partition, offset, generation, member, refused, .. } = commit;
+        trace(
+            commit.at - self.begin,
+            format_args!("commit of {topic}-{partition} {offset} by {member} {generation}: {refused}"),
+        );
         if commit.refused != Code::NONE {
             self.refused += 1;
             return;
@@ -325,6 +333,17 @@ impl Ward {
             (committed != Some(end))
                 .then(|| format!("{at}: {committed:?} is committed, the log ends at {end}"))
         })
+    }
+
+    /// A partition that nobody has, or that several have.
+    pub fn unowned(&self, truth: &Truth, topics: &[String]) -> Option<String> {
+        let all = topics.iter().flat_map(|topic| {
+            (0..truth.partitions(topic)).map(move |partition| TopicPartition::new(topic.as_str(), partition))
+        });
+        let owners = |at: &TopicPartition| self.standings.values().filter(|s| s.owned.contains(at)).count();
+        all.map(|at| (owners(&at), at))
+            .find(|(owners, _)| *owners != 1)
+            .map(|(n, at)| format!("{at} has {n} owners"))
     }
 
     /// Every record from where the group began was handed out to somebody, unless it was decided not to.

@@ -731,12 +731,12 @@ impl World {
             return self.lose(id, "the broker answered another request");
         }
         let bytes = frame.len();
-        let brought = bytes > 300; // more than a fetch that found nothing
         let mut reply = match asked.decode(frame) {
             Ok(reply) => reply,
             Err(error) => return self.lose(id, &format!("the broker's answer makes no sense: {error}")),
         };
         note!(self, "client {client} gets the answer to #{request}, {bytes} bytes: {}", Brief(&reply));
+        let brought = bytes > 300 || has_committed(&reply); // else no more than a fetch that found nothing
         if let Reply::Fetch(fetch) = &mut reply {
             fetch.account = Some(account);
         }
@@ -848,6 +848,12 @@ impl World {
         let it = &mut self.clients[client];
         it.watch.check_bounds(&it.machine, it.reader.largest_unpacked);
     }
+}
+
+/// Whether offsets were committed, all of them.
+fn has_committed(reply: &Reply) -> bool {
+    let Reply::Commit(answer) = reply else { return false };
+    answer.topics.iter().flat_map(|topic| &topic.partitions).all(|p| Code(p.error_code) == Code::NONE)
 }
 
 /// A reply without what is long in it.

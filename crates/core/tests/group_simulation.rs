@@ -1,0 +1,858 @@
+//! Groups by the thousand: each seed makes a cluster, members that come and go, and some trouble. What must hold is
+//! checked on the way (`support/ward.rs` over the whole group, `support/watch.rs` for each member) and after the last
+//! fault. `support/seeds.rs` says how to run more of them, or one.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders};
+use ottla_core::{Address, Assignor, Config, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition};
+use ottla_wire::{
+    code::Code,
+    message::{
+        JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, join_group_response::JoinGroupResponse,
+        offset_commit_response::OffsetCommitResponse, offset_fetch_response::OffsetFetchResponse,
+    },
+};
+use std::sync::Mutex;
+use support::*;
+
+/// What runs in every test run.
+const SEEDS: u64 = 40;
+
+/// Seeds that once failed, by what was wrong.
+const REGRESSIONS: Regressions = &[];
+
+const G: &str = "g";
+
+#[test]
+fn groups_keep_their_promises_on_every_schedule() {
+    let total = Mutex::new(Report::default());
+    let add = |report| total.lock().expect("nobody panics with it").add(&report);
+    if let Some(seeds) = run_seeds("group", SEEDS, REGRESSIONS, simulate, add) {
+        let total = total.into_inner().expect("nobody panics with it");
+        println!("{seeds} seeds: {total:?}");
+        total.check(seeds);
+    }
+}
+
+/// What came together over the seeds, so that a simulation that does nothing is noticed.
+#[derive(Debug, Default)]
+struct Report {
+    members: u64,
+    records: u64,
+    repeated: u64,
+    rebalances: u64,
+    commits: u64,
+    commits_refused: u64,
+    acks_refused: u64,
+    faults: u64,
+    steps: u64,
+}
+
+impl Report {
+    fn add(&mut self, other: &Self) {
+        self.members += other.members;
+        self.records += other.records;
+        self.repeated += other.repeated;
+        self.rebalances += other.rebalances;
+        self.commits += other.commits;
+        self.commits_refused += other.commits_refused;
+        self.acks_refused += other.acks_refused;
+        self.faults += other.faults;
+        self.steps += other.steps;
+    }
+
+    fn check(&self, seeds: u64) {
+        assert!(self.records > 50 * seeds, "hardly anything was read: {self:?}");
+        assert!(self.rebalances > 2 * seeds, "hardly anybody joined: {self:?}");
+        assert!(self.commits > 5 * seeds, "hardly anything was committed: {self:?}");
+        let fenced = self.commits_refused > 0 && self.acks_refused > 0;
+        assert!(seeds < 20 || fenced, "nobody was ever fenced: {self:?}");
+    }
+}
+
+/// One schedule.
+fn simulate(seed: u64) -> Report {
+    let mut chaos = Chaos::new(seed);
+    let end = chaos.world.now + chaos.secs(10, 60);
+    while chaos.world.now < end {
+        let pause = chaos.pause();
+        chaos.world.run(pause);
+        chaos.act();
+    }
+    chaos.heal();
+    chaos.check_the_end();
+    chaos.check_closing();
+    chaos.report()
+}
+
+/// A world with a group and what makes trouble in it.
+struct Chaos {
+    world: World,
+    rng: fastrand::Rng,
+    topics: Vec<String>,
+    kinds: Vec<Kind>,
+    down: Vec<i32>,
+    dark: Vec<i32>,
+    loading: bool,
+    pace: Duration,
+    member: MemberShape,
+}
+
+/// What all members of a schedule have in common.
+#[derive(Debug, Clone)]
+struct MemberShape {
+    start: Start,
+    session: Duration,
+    rebalance: Duration,
+    heartbeat: Duration,
+    commit_interval: Duration,
+    metadata_max_age: Duration,
+    request_timeout: Duration,
+    max_wait: Duration,
+    max_poll_interval: Option<Duration>,
+    assignors: Vec<Arc<dyn Assignor>>,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Cut,
+    CloseConnections,
+    Dark,
+    Slow,
+    StopNode,
+    MoveLeader,
+    MoveCoordinator,
+    Load,
+    Grow,
+    NewTopic,
+    Truncate,
+    Retention,
+    ErrorCode,
+    OddReply,
+    Late,
+    Silence,
+    LostReply,
+    Join,
+    Crash,
+    Freeze,
+    Close,
+    Subscribe,
+    Rejoin,
+    Habit,
+    Acks,
+    Hooks,
+    Seek,
+    Nack,
+    CommitOffsets,
+    Pause,
+}
+
+const KINDS: &[Kind] = &[
+    Kind::Cut,
+    Kind::CloseConnections,
+    Kind::Dark,
+    Kind::Slow,
+    Kind::StopNode,
+    Kind::MoveLeader,
+    Kind::MoveCoordinator,
+    Kind::Load,
+    Kind::Grow,
+    Kind::NewTopic,
+    Kind::Truncate,
+    Kind::Retention,
+    Kind::ErrorCode,
+    Kind::OddReply,
+    Kind::Late,
+    Kind::Silence,
+    Kind::LostReply,
+    Kind::Join,
+    Kind::Crash,
+    Kind::Freeze,
+    Kind::Close,
+    Kind::Subscribe,
+    Kind::Rejoin,
+    Kind::Habit,
+    Kind::Acks,
+    Kind::Hooks,
+    Kind::Seek,
+    Kind::Nack,
+    Kind::CommitOffsets,
+    Kind::Pause,
+];
+
+/// Kinds of trouble that find more together than among others.
+const THEMES: &[&[Kind]] = &[
+    &[Kind::Join, Kind::Crash, Kind::Close, Kind::Acks],
+    &[Kind::Join, Kind::Freeze, Kind::Late, Kind::Acks],
+    &[Kind::MoveCoordinator, Kind::Load, Kind::StopNode, Kind::Acks, Kind::Cut],
+    &[Kind::ErrorCode, Kind::OddReply, Kind::LostReply, Kind::Rejoin],
+    &[Kind::Grow, Kind::NewTopic, Kind::Subscribe, Kind::MoveLeader],
+    &[Kind::Dark, Kind::Slow, Kind::Silence, Kind::Cut, Kind::Acks],
+    &[Kind::Seek, Kind::Nack, Kind::CommitOffsets, Kind::Rejoin, Kind::Acks],
+    &[Kind::Hooks, Kind::Rejoin, Kind::Close, Kind::Join, Kind::Acks],
+    &[Kind::Truncate, Kind::Retention, Kind::Rejoin, Kind::MoveLeader],
+    &[Kind::Habit, Kind::Pause, Kind::Acks, Kind::Join],
+];
+
+const GROUP_APIS: [ApiKey; 8] = [
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetCommit,
+    ApiKey::LeaveGroup,
+    ApiKey::Metadata,
+];
+
+const MOST_MEMBERS: usize = 6;
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x9409);
+        let nodes = rng.i32(1..=3);
+        let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..10));
+        let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
+        let cluster = some_age(&mut rng);
+        let mut world = World::new(Setup { seed, nodes, latency, cluster });
+        let topics: Vec<String> = (0..rng.u32(1..=3)).map(|nth| format!("t{nth}")).collect();
+        for (nth, topic) in topics.iter().enumerate() {
+            if nth == 0 || rng.bool() {
+                world.topic(topic, rng.i32(1..=4)); // else it comes later
+            }
+        }
+        let mut kinds = match rng.bool() {
+            true => {
+                let mut kinds = KINDS.to_vec();
+                rng.shuffle(&mut kinds);
+                kinds.truncate(rng.usize(1..=8));
+                kinds
+            }
+            false => THEMES[rng.usize(0..THEMES.len())].to_vec(),
+        };
+        kinds.push(Kind::Join);
+        let pace = ms(rng.u64(5..=800));
+        let member = some_shape(&mut rng);
+        let (down, dark) = (Vec::new(), Vec::new());
+        let mut chaos = Self { world, rng, topics, kinds, down, dark, loading: false, pace, member };
+        (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
+        (0..chaos.rng.u32(1..4)).for_each(|_| chaos.join());
+        chaos
+    }
+
+    fn secs(&mut self, from: u64, to: u64) -> Duration {
+        secs(self.rng.u64(from..=to))
+    }
+
+    /// Mostly about the pace, now and then none, or long enough for everything to settle.
+    fn pause(&mut self) -> Duration {
+        match self.rng.u32(0..10) {
+            0 => Duration::ZERO,
+            1 => self.secs(1, 5),
+            _ => self.pace.mul_f64(self.rng.f64() * 2.0),
+        }
+    }
+
+    fn act(&mut self) {
+        if self.rng.u32(0..3) > 0 {
+            return self.produce();
+        }
+        let kind = self.kinds[self.rng.usize(0..self.kinds.len())];
+        match kind {
+            Kind::Cut => self.cut(),
+            Kind::CloseConnections => {
+                let node = self.node();
+                self.world.cluster.close_connections(node);
+                self.world.settle();
+            }
+            Kind::Dark => self.darken_or_lighten(),
+            Kind::Slow => self.slow(),
+            Kind::StopNode => self.stop_or_start(),
+            Kind::MoveLeader => self.move_leader(),
+            Kind::MoveCoordinator => {
+                let node = self.node();
+                self.world.coordinate(G, node);
+            }
+            Kind::Load => self.load_or_finish(),
+            Kind::Grow => self.grow(),
+            Kind::NewTopic => self.new_topic(),
+            Kind::Truncate => self.truncate(),
+            Kind::Retention => self.retain(),
+            Kind::ErrorCode => self.error_code(),
+            Kind::OddReply => self.odd_reply(),
+            Kind::Late => {
+                let (api, late) = (self.api(), ms(self.rng.u64(1..5000)));
+                let mishap = self.some(Mishap::delay(api, late));
+                self.world.mishap(mishap);
+            }
+            Kind::Silence => {
+                let api = self.api();
+                self.world.mishap(Mishap::silence(api));
+            }
+            Kind::LostReply => {
+                let api = self.api();
+                let mishap = self.some(Mishap::cut(api, 0));
+                self.world.mishap(mishap);
+            }
+            Kind::Join => self.join(),
+            Kind::Crash => self.crash(),
+            Kind::Freeze => self.freeze_or_thaw(),
+            Kind::Close => self.close(),
+            Kind::Subscribe => self.subscribe(),
+            Kind::Rejoin => self.with_running(|chaos, client| chaos.world.rejoin(client)),
+            Kind::Habit => self.habit(),
+            Kind::Acks => self.acks(),
+            Kind::Hooks => self.hooks(),
+            Kind::Seek => self.seek(),
+            Kind::Nack => self.nack(),
+            Kind::CommitOffsets => self.commit_offsets(),
+            Kind::Pause => self.pause_or_resume(),
+        }
+    }
+
+    fn node(&mut self) -> i32 {
+        let nodes = self.world.cluster.nodes();
+        nodes[self.rng.usize(0..nodes.len())].id
+    }
+
+    fn any_topic(&mut self) -> Option<String> {
+        let topic = self.topics[self.rng.usize(0..self.topics.len())].clone();
+        self.world.truth.life(&topic).map(|_| topic)
+    }
+
+    fn place(&mut self) -> Option<(String, i32)> {
+        let topic = self.any_topic()?;
+        let partition = self.rng.i32(0..self.world.truth.partitions(&topic));
+        Some((topic, partition))
+    }
+
+    fn produce(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let count = self.rng.u32(1..=12);
+        let shape = match self.rng.u32(0..16) {
+            0 => Shape::Gaps(count),
+            1 => Shape::Tail(count),
+            2 => Shape::Empty(count),
+            3 => Shape::Control,
+            _ => Shape::Plain(count),
+        };
+        self.world.append(&topic, partition, Produce { shape, ..Produce::plain(1) });
+    }
+
+    // The network.
+
+    fn cut(&mut self) {
+        let wires: Vec<_> = self.world.clients.iter().flat_map(|c| c.links.values().copied()).collect();
+        if let Some(wire) = self.rng.choice(wires) {
+            self.world.cut(wire);
+        }
+    }
+
+    fn darken_or_lighten(&mut self) {
+        match self.dark.pop() {
+            Some(node) => self.world.lighten(node),
+            None => {
+                let node = self.node();
+                self.world.darken(node);
+                self.dark.push(node);
+            }
+        }
+    }
+
+    fn slow(&mut self) {
+        let node = self.node();
+        let least = ms(self.rng.u64(0..700));
+        self.world.net.latency_of.insert(node, Latency { least, more: least });
+    }
+
+    // The cluster.
+
+    fn stop_or_start(&mut self) {
+        match self.down.pop() {
+            Some(node) if self.rng.u32(0..3) > 0 => self.world.start(node),
+            Some(node) => self.down.push(node),
+            None => {
+                let node = self.node();
+                let leaders = if self.rng.bool() { Leaders::Move } else { Leaders::Lose };
+                self.world.stop(node, leaders);
+                self.down.push(node);
+            }
+        }
+    }
+
+    fn move_leader(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let node = self.node();
+        self.world.lead(&topic, partition, Some(node));
+    }
+
+    fn load_or_finish(&mut self) {
+        match self.loading {
+            true => self.world.loaded(G),
+            false => self.world.load(G),
+        }
+        self.loading = !self.loading;
+    }
+
+    fn grow(&mut self) {
+        let Some(topic) = self.any_topic() else { return };
+        let count = self.world.truth.partitions(&topic);
+        if count < 8 {
+            self.world.grow_topic(&topic, count + 1);
+        }
+    }
+
+    fn new_topic(&mut self) {
+        let missing: Vec<_> = self.topics.iter().filter(|t| self.world.truth.life(t).is_none()).collect();
+        let Some(topic) = self.rng.choice(missing).cloned() else { return };
+        let partitions = self.rng.i32(1..=4);
+        self.world.topic(&topic, partitions);
+    }
+
+    fn truncate(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let (start, end) =
+            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
+        let at = self.rng.i64(start..=end);
+        let node = self.node();
+        self.world.truncate(&topic, partition, at, node);
+    }
+
+    fn retain(&mut self) {
+        let Some((topic, partition)) = self.place() else { return };
+        let (start, end) =
+            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
+        let at = self.rng.i64(start..=end);
+        self.world.delete_records(&topic, partition, at);
+    }
+
+    // Replies.
+
+    fn some(&mut self, mishap: Mishap) -> Mishap {
+        let times = self.rng.u64(1..=4);
+        let mishap = mishap.times(times);
+        if self.rng.bool() { mishap } else { mishap.node(self.node()) }
+    }
+
+    fn api(&mut self) -> ApiKey {
+        GROUP_APIS[self.rng.usize(0..GROUP_APIS.len())]
+    }
+
+    fn error_code(&mut self) {
+        let api = GROUP_APIS[self.rng.usize(0..GROUP_APIS.len() - 1)];
+        // Not that another process has taken a place for good: that ends a member, which the tests for it show.
+        let codes = [
+            Code::NOT_COORDINATOR,
+            Code::COORDINATOR_NOT_AVAILABLE,
+            Code::COORDINATOR_LOAD_IN_PROGRESS,
+            Code::UNKNOWN_MEMBER_ID,
+            Code::ILLEGAL_GENERATION,
+            Code::REBALANCE_IN_PROGRESS,
+            Code::MEMBER_ID_REQUIRED,
+            Code::GROUP_AUTHORIZATION_FAILED,
+            Code::INCONSISTENT_GROUP_PROTOCOL,
+            Code::GROUP_MAX_SIZE_REACHED,
+            Code::UNKNOWN_TOPIC_OR_PARTITION,
+            Code::UNSTABLE_OFFSET_COMMIT,
+            Code::REQUEST_TIMED_OUT,
+            Code::UNKNOWN_SERVER_ERROR,
+            Code(12345),
+        ];
+        let code = codes[self.rng.usize(0..codes.len())];
+        let mishap = match (self.rng.bool(), self.place()) {
+            (true, Some((topic, partition))) if api == ApiKey::OffsetCommit => {
+                Mishap::partition_error(api, code).topic(topic).partition(partition)
+            }
+            _ => Mishap::error(api, code),
+        };
+        let mishap = self.some(mishap);
+        self.world.mishap(mishap);
+    }
+
+    fn odd_reply(&mut self) {
+        let mut rng = self.rng.fork();
+        let mishap = match self.rng.u32(0..3) {
+            0 => Mishap::rewrite::<OffsetFetchRequest>(move |response: &mut OffsetFetchResponse, _| {
+                response.topics.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
+                let topics = response.groups.iter_mut().flat_map(|group| &mut group.topics);
+                topics.for_each(|topic| topic.partitions.retain(|_| rng.bool()));
+            }),
+            1 => Mishap::rewrite::<OffsetCommitRequest>(move |response: &mut OffsetCommitResponse, _| {
+                response.topics.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
+            }),
+            _ => Mishap::rewrite::<JoinGroupRequest>(move |response: &mut JoinGroupResponse, _| {
+                response.throttle_time_ms = rng.i32(-5..500);
+            }),
+        };
+        let mishap = self.some(mishap);
+        self.world.mishap(mishap);
+    }
+
+    // Members.
+
+    fn running(&self) -> Vec<usize> {
+        let runs = |client: &usize| {
+            let it = &self.world.clients[*client];
+            it.life == Life::Runs && !it.caller.closing
+        };
+        (0..self.world.clients.len()).filter(runs).collect()
+    }
+
+    fn with_running(&mut self, act: impl FnOnce(&mut Self, usize)) {
+        if let Some(client) = self.rng.choice(self.running()) {
+            act(self, client);
+        }
+    }
+
+    fn join(&mut self) {
+        let alive = self.world.clients.iter().filter(|client| client.life != Life::Gone).count();
+        if alive >= MOST_MEMBERS {
+            return;
+        }
+        let topics = self.some_topics();
+        let config = self.config(&topics);
+        let client = self.world.open(config);
+        self.world.clients[client].reader.by_batch = self.rng.u32(0..4) == 0;
+        if self.kinds.contains(&Kind::Acks) {
+            let acks = self.some_acks();
+            self.world.set_acks(client, acks);
+        }
+        if self.rng.u32(0..4) == 0 {
+            self.world.clients[client].caller.hooks_take = Some(ms(self.rng.u64(0..3000)));
+        }
+    }
+
+    /// All, mostly.
+    fn some_topics(&mut self) -> Vec<String> {
+        let mut topics = self.topics.clone();
+        if self.kinds.contains(&Kind::Subscribe) {
+            let mut rng = self.rng.fork();
+            topics.retain(|_| rng.u32(0..3) > 0);
+        }
+        if topics.is_empty() { self.topics.clone() } else { topics }
+    }
+
+    fn config(&mut self, topics: &[String]) -> Config {
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let mut config = self.world.config(&names);
+        let (rng, shape) = (&mut self.rng, &self.member);
+        if rng.bool() {
+            let host = if rng.bool() { "dead" } else { "hole" };
+            config.bootstrap.push(Address { host: host.to_owned(), port: 9092 });
+        }
+        let group = GroupConfig {
+            id: G.into(),
+            session_timeout: shape.session,
+            rebalance_timeout: shape.rebalance,
+            heartbeat_interval: shape.heartbeat,
+            commit_interval: shape.commit_interval,
+            max_poll_interval: shape.max_poll_interval,
+            assignors: shape.assignors.clone(),
+            require_stable: rng.bool(),
+            hooks: rng.u32(0..3) == 0 || self.kinds.contains(&Kind::Hooks),
+            ..GroupConfig::default()
+        };
+        Config {
+            group: Some(group),
+            seed: rng.u64(..),
+            start: shape.start,
+            max_wait: shape.max_wait,
+            request_timeout: shape.request_timeout,
+            metadata_max_age: shape.metadata_max_age,
+            max_attempts: rng.bool().then(|| rng.u32(1..5)),
+            ..config
+        }
+    }
+
+    fn crash(&mut self) {
+        self.with_running(|chaos, client| {
+            let connections_close = chaos.rng.bool();
+            chaos.world.crash(client, connections_close);
+        });
+    }
+
+    fn freeze_or_thaw(&mut self) {
+        let frozen = self.world.frozen();
+        match self.rng.choice(frozen) {
+            Some(client) if self.rng.bool() => self.world.thaw(client),
+            _ => self.with_running(|chaos, client| chaos.world.freeze(client)),
+        }
+    }
+
+    fn close(&mut self) {
+        self.with_running(|chaos, client| {
+            let within = ms(chaos.rng.u64(1..8000));
+            chaos.world.close(client, within);
+        });
+    }
+
+    fn subscribe(&mut self) {
+        let topics = self.some_topics();
+        self.with_running(|chaos, client| {
+            let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+            chaos.world.subscribe(client, &names);
+        });
+    }
+
+    fn habit(&mut self) {
+        let habit = match self.rng.u32(0..4) {
+            0 => Habit::Stopped,
+            1 => Habit::Slow(self.rng.usize(1..20), ms(self.rng.u64(0..100))),
+            _ => Habit::Fast,
+        };
+        self.with_running(|chaos, client| chaos.world.set_habit(client, habit));
+    }
+
+    fn some_acks(&mut self) -> Acks {
+        let pause = ms(self.rng.u64(1..2000));
+        match self.rng.u32(0..8) {
+            0 => Acks::Late(pause),
+            1 => Acks::Disorder(pause),
+            2 => Acks::Sparse(self.rng.u64(2..20)),
+            3 => Acks::Through(pause),
+            4 => Acks::Wait,
+            5 => Acks::Never,
+            _ => Acks::AtOnce,
+        }
+    }
+
+    fn acks(&mut self) {
+        let acks = self.some_acks();
+        self.with_running(|chaos, client| chaos.world.set_acks(client, acks));
+    }
+
+    fn hooks(&mut self) {
+        let take = match self.rng.u32(0..5) {
+            0 => None,
+            1 => Some(self.secs(1, 20)),
+            2 => Some(ms(self.rng.u64(1..1000))),
+            _ => Some(Duration::ZERO),
+        };
+        self.with_running(|chaos, client| chaos.world.clients[client].caller.hooks_take = take);
+    }
+
+    fn owned(&mut self, client: usize) -> Option<TopicPartition> {
+        let owned = self.world.wards[G].owned(client);
+        self.rng.choice(owned).filter(|at| self.world.clients[client].machine.position(at).is_ok())
+    }
+
+    fn seek(&mut self) {
+        self.with_running(|chaos, client| {
+            let Some(at) = chaos.owned(client) else { return };
+            let truth = &chaos.world.truth;
+            let (start, end) = (truth.start(&at.topic, at.partition), truth.end(&at.topic, at.partition));
+            let to = match chaos.rng.u32(0..4) {
+                0 => Start::Earliest,
+                _ => Start::Offset(chaos.rng.i64(start..=end)),
+            };
+            chaos.world.seek(client, &at, to);
+        });
+    }
+
+    /// Comes back to something that was handed out and is not acknowledged.
+    fn nack(&mut self) {
+        self.with_running(|chaos, client| {
+            let caller = &chaos.world.clients[client].caller;
+            let held = caller.held.iter().chain(&caller.forgotten).filter(|piece| piece.tenure.is_open());
+            let Some(piece) = chaos.rng.choice(held.cloned().collect::<Vec<_>>()) else { return };
+            if chaos.world.clients[client].machine.position(&piece.at).is_ok() {
+                chaos.world.seek(client, &piece.at, Start::Offset(piece.from));
+            }
+        });
+    }
+
+    fn commit_offsets(&mut self) {
+        self.with_running(|chaos, client| {
+            let Some(at) = chaos.owned(client) else { return };
+            let truth = &chaos.world.truth;
+            let (start, end) = (truth.start(&at.topic, at.partition), truth.end(&at.topic, at.partition));
+            let offset = chaos.rng.i64(start..=end);
+            chaos.world.commit_offsets(client, &at, offset).expect("it is ours");
+        });
+    }
+
+    fn pause_or_resume(&mut self) {
+        self.with_running(|chaos, client| {
+            let paused = chaos.world.clients[client].watch.paused_partitions();
+            let paused =
+                paused.into_iter().filter(|at| chaos.world.clients[client].machine.position(at).is_ok());
+            match chaos.rng.choice(paused.collect::<Vec<_>>()) {
+                Some(at) if chaos.rng.bool() => chaos.world.resume(client, &at),
+                _ => {
+                    if let Some(at) = chaos.owned(client) {
+                        chaos.world.pause(client, &at);
+                    }
+                }
+            }
+        });
+    }
+
+    // The end.
+
+    /// The last fault is over, and callers do what is asked of them.
+    fn heal(&mut self) {
+        let world = &mut self.world;
+        world.cluster.clear_faults();
+        self.dark.drain(..).for_each(|node| world.lighten(node));
+        self.down.drain(..).for_each(|node| world.start(node));
+        world.net.latency_of.clear();
+        world.loaded(G);
+        for topic in &self.topics {
+            if world.truth.life(topic).is_none() {
+                world.topic(topic, 2);
+            }
+            for partition in 0..world.truth.partitions(topic) {
+                if world.cluster.leader(topic, partition).is_none() {
+                    world.lead(topic, partition, Some(1));
+                }
+            }
+        }
+        world.frozen().into_iter().for_each(|client| world.thaw(client));
+        world.run(Duration::ZERO);
+        if self.running().is_empty() {
+            self.join();
+        }
+        let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        for client in 0..self.world.clients.len() {
+            if self.world.clients[client].life != Life::Gone {
+                self.world.behave(client, &names);
+            }
+        }
+    }
+
+    /// As long as it may take after the last fault: what hangs is given up, whoever is gone is missed, and what is new is
+    /// noticed.
+    fn patience(&self) -> Duration {
+        let shape = &self.member;
+        let hangs =
+            [Kind::Silence, Kind::Dark, Kind::Freeze, Kind::Crash].iter().any(|k| self.kinds.contains(k));
+        let hang = if hangs { shape.request_timeout + shape.rebalance } else { Duration::ZERO };
+        3 * shape.session + shape.rebalance + shape.metadata_max_age + hang + secs(12)
+    }
+
+    fn check_the_end(&mut self) {
+        self.fill_all(1);
+        let (patience, mut waited) = (self.patience(), Duration::ZERO);
+        while waited < patience && self.behind().is_some() {
+            self.world.run(ms(500));
+            waited += ms(500);
+            self.recollect();
+        }
+        assert_eq!(self.behind(), None, "{waited:?} after the last fault");
+        self.fill_all(2);
+        self.world.run(self.member.commit_interval + secs(3));
+        assert_eq!(self.behind(), None, "what is written is read and committed at once");
+        self.world.wards[G].check_complete(&self.world.truth);
+        for client in &self.world.clients {
+            if client.life == Life::Runs {
+                assert_eq!(client.machine.ledger().total(), 0, "all was handed out and nothing is kept");
+            }
+        }
+    }
+
+    /// What was passed over is acknowledged at last.
+    fn recollect(&mut self) {
+        for client in 0..self.world.clients.len() {
+            if self.world.clients[client].life == Life::Runs {
+                self.world.clients[client].caller.recollect();
+                self.world.acknowledge_new(client);
+            }
+        }
+    }
+
+    fn behind(&self) -> Option<String> {
+        let ward = &self.world.wards[G];
+        let behind = |topic: &String| ward.behind(&self.world.cluster, &self.world.truth, topic);
+        self.topics.iter().find_map(behind).or_else(|| ward.unowned(&self.world.truth, &self.topics))
+    }
+
+    fn fill_all(&mut self, records: u32) {
+        for topic in &self.topics {
+            for partition in 0..self.world.truth.partitions(topic) {
+                self.world.fill(topic, partition, records);
+            }
+        }
+    }
+
+    /// Nobody is missed: who closes leaves, and says that all is committed.
+    fn check_closing(&mut self) {
+        for client in self.running() {
+            self.world.close(client, secs(5));
+            self.world.run(secs(5));
+            let closed = &self.world.clients[client].caller.closed;
+            assert!(matches!(closed, Some((_, Ok(())))), "client {client}: {closed:?}");
+        }
+        let left = self.world.cluster.group(G).map_or(0, |group| group.members.len());
+        let expected = self.world.clients.iter().any(|client| client.is_static());
+        assert!(left == 0 || expected || self.leaves_ghosts(), "{left} members are left behind");
+    }
+
+    /// Whether a member id may have been given out, or a farewell lost, without anybody knowing.
+    fn leaves_ghosts(&self) -> bool {
+        self.kinds.iter().any(|kind| !matches!(kind, Kind::Join | Kind::Acks | Kind::Habit | Kind::Seek))
+    }
+
+    fn report(&self) -> Report {
+        let ward = &self.world.wards[G];
+        let clients = || self.world.clients.iter();
+        Report {
+            members: clients().count() as u64,
+            records: clients().map(|client| client.reader.reads.len() as u64).sum(),
+            repeated: ward.repeated,
+            rebalances: ward.rebalances,
+            commits: ward.accepted,
+            commits_refused: ward.refused,
+            acks_refused: clients().map(|client| client.caller.refused).sum(),
+            faults: clients().map(|client| client.reader.faults.len() as u64).sum(),
+            steps: self.world.steps,
+        }
+    }
+}
+
+/// Coordinators of several ages.
+fn some_age(rng: &mut fastrand::Rng) -> ClusterOptions {
+    let new = ClusterOptions::new().session_timeouts(ms(10), secs(1800));
+    let new = if rng.bool() { new.initial_rebalance_delay(ms(rng.u64(0..3000))) } else { new };
+    match rng.u32(0..4) {
+        0 => {
+            // Kafka 1.0: no member ids given out, no static members, no leader epochs.
+            let old = new.versions(ApiKey::JoinGroup, 0, 2).versions(ApiKey::SyncGroup, 0, 1);
+            let old = old.versions(ApiKey::Heartbeat, 0, 1).versions(ApiKey::LeaveGroup, 0, 1);
+            let old = old.versions(ApiKey::OffsetCommit, 0, 3).versions(ApiKey::OffsetFetch, 0, 3);
+            old.versions(ApiKey::FindCoordinator, 0, 1)
+        }
+        1 => {
+            // Kafka 2.4
+            let old = new.versions(ApiKey::JoinGroup, 0, 6).versions(ApiKey::SyncGroup, 0, 4);
+            let old = old.versions(ApiKey::OffsetCommit, 0, 8).versions(ApiKey::OffsetFetch, 0, 6);
+            old.versions(ApiKey::FindCoordinator, 0, 3).versions(ApiKey::LeaveGroup, 0, 4)
+        }
+        _ => new,
+    }
+}
+
+fn some_shape(rng: &mut fastrand::Rng) -> MemberShape {
+    let session = ms(rng.u64(1500..10_000));
+    let choices: [Vec<Arc<dyn Assignor>>; 4] = [
+        vec![Arc::new(Range), Arc::new(RoundRobin)],
+        vec![Arc::new(RoundRobin)],
+        vec![Arc::new(Sticky)],
+        vec![Arc::new(Sticky), Arc::new(Range)],
+    ];
+    MemberShape {
+        start: if rng.u32(0..4) == 0 { Start::Latest } else { Start::Earliest },
+        session,
+        rebalance: ms(rng.u64(2000..20_000)),
+        heartbeat: session / rng.u32(3..8),
+        commit_interval: ms([5, 100, 1000, 3000][rng.usize(0..4)]),
+        metadata_max_age: ms([300, 2000, 10_000][rng.usize(0..3)]),
+        request_timeout: secs([1, 5, 5, 30][rng.usize(0..4)]),
+        max_wait: ms([50, 500, 3000, 10_000][rng.usize(0..4)]),
+        max_poll_interval: (rng.u32(0..3) == 0).then(|| ms(rng.u64(2000..10_000))),
+        assignors: choices[rng.usize(0..choices.len())].clone(),
+    }
+}
