@@ -257,6 +257,11 @@ fn begin(peer: &mut Peer, group: &str) {
     }
 }
 
+fn state(peer: &mut Peer, group: &str) -> String {
+    let request = DescribeGroupsRequest { groups: vec![group.into()], ..Default::default() };
+    peer.ask(&request, 5).groups.remove(0).group_state
+}
+
 fn describe(peer: &mut Peer, what: &str, group: &str) {
     let request = DescribeGroupsRequest { groups: vec![group.into()], ..Default::default() };
     let mut answer = peer.ask(&request, 5);
@@ -375,6 +380,10 @@ fn kafka_members_come_and_go() {
         begin(peer, group);
         let (mut one, mut two) = (Member::new(peer, group, "ONE"), Member::new(peer, group, "TWO"));
         one.fetch_id(peer);
+        // A real broker hands out the id before the group's record is in the log.
+        while state(peer, group) == "Dead" {
+            std::thread::yield_now();
+        }
         describe(peer, "with a pending member", group);
         one.join(peer);
         one.heartbeat(peer, "before it syncs");
@@ -448,6 +457,20 @@ fn kafka_members_come_and_go() {
         describe(peer, "empty", group);
         three.heartbeat(peer, "after it left");
         three.join(peer);
+
+        // Who leaves while its sync waits is not answered.
+        let mut four = Member::new(peer, group, "FOUR");
+        four.join(peer);
+        let mut five = Member::new(peer, group, "FIVE");
+        five.begin_to_wait(peer, 2);
+        four.join(peer);
+        five.end_join(peer);
+        five.begin_sync();
+        let waits = five.lane.is_silent();
+        five.leave(peer);
+        let silent = five.lane.is_silent();
+        peer.note("a sync whose member has left", (waits, silent));
+        four.heartbeat(peer, "when five has left");
     });
 }
 

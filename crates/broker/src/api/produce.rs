@@ -172,6 +172,9 @@ fn only_batch(version: i16, records: Option<&Bytes>) -> Result<(BatchHeader, Byt
     let mut batches = Batches::new(records);
     let first = batches.next().ok_or_else(|| invalid("there must be one record batch"))?;
     let (header, range) = first.map_err(|error| unreadable(&error))?;
+    if header.magic < 2 {
+        return Err(unreadable(&RecordError::OldFormat { magic: header.magic, at: range.start }));
+    }
     let codec = header.codec().map_err(|error| unreadable(&error))?;
     if version < 7 && codec == Codec::Zstd {
         let message = "zstd needs version 7 of Produce";
