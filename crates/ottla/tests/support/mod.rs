@@ -4,7 +4,7 @@
 
 use std::{future::Future, time::Duration};
 
-use ottla::{Message, Reader};
+use ottla::{Builder, Control, Group, Message, Reader, TopicPartition};
 use ottla_broker::{Broker, ClusterOptions};
 use ottla_wire::record::{BatchBuilder, Codec};
 
@@ -110,4 +110,47 @@ pub async fn nothing<K>(reader: &mut Reader<K>, time: Duration) {
     if let Ok(got) = tokio::time::timeout(time, reader.next()).await {
         panic!("got {got:?} where nothing was due");
     }
+}
+
+/// A broker with these topics that lets sessions be as short as a test wants them.
+pub async fn group_broker(nodes: i32, topics: &[(&str, i32)]) -> Broker {
+    let options = ClusterOptions::new()
+        .nodes(nodes)
+        .session_timeouts(Duration::from_millis(10), Duration::from_secs(60))
+        .remember_requests(10_000)
+        .remember_commits(10_000);
+    let broker = Broker::start(options).await.expect("a port is free");
+    for &(topic, partitions) in topics {
+        broker.with(|cluster| cluster.create_topic(topic, partitions)).expect("a new topic");
+    }
+    broker
+}
+
+/// A member of the group "g" that reads the topic "t", and notices rebalances at once.
+pub fn member(broker: &Broker) -> Builder<Group> {
+    Reader::builder(broker.bootstrap())
+        .group("g")
+        .topic("t")
+        .heartbeat_interval(Duration::from_millis(20))
+        .commit_interval(Duration::from_millis(20))
+        .backoff(Duration::from_millis(2)..=Duration::from_millis(20))
+}
+
+/// Waits until the member's assignment is as long.
+pub async fn owns<K>(control: &Control<K>, count: usize) -> Vec<TopicPartition> {
+    eventually(&format!("{count} partitions"), || control.partitions().len() == count).await;
+    control.partitions()
+}
+
+/// What the group "g" has committed of the topic "t".
+pub fn committed(broker: &Broker, partition: i32) -> Option<i64> {
+    broker.with(|cluster| cluster.committed("g", "t", partition))
+}
+
+/// Waits until the group "g" has committed this offset of the topic "t".
+pub async fn commits(broker: &Broker, partition: i32, offset: i64) {
+    eventually(&format!("offset {offset} of partition {partition} is committed"), || {
+        committed(broker, partition) == Some(offset)
+    })
+    .await;
 }
