@@ -30,25 +30,32 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 async fn kafka_mixed_java_follows_ours_with_range() {
-    mixed(&JAVA, Arc::new(Range), First::Ours).await;
+    mixed(&JAVA, Some(Arc::new(Range)), First::Ours).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 async fn kafka_mixed_java_leads_ours_with_range() {
-    mixed(&JAVA, Arc::new(Range), First::Other).await;
+    mixed(&JAVA, Some(Arc::new(Range)), First::Other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 async fn kafka_mixed_java_follows_ours_with_sticky() {
-    mixed(&JAVA, Arc::new(Sticky), First::Ours).await;
+    mixed(&JAVA, Some(Arc::new(Sticky)), First::Ours).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 async fn kafka_mixed_java_leads_ours_with_sticky() {
-    mixed(&JAVA, Arc::new(Sticky), First::Other).await;
+    mixed(&JAVA, Some(Arc::new(Sticky)), First::Other).await;
+}
+
+/// Java offers range and its cooperative one, ours range and round-robin.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real Kafka: cargo xtask test"]
+async fn kafka_mixed_java_and_ours_as_they_are_set_unless_told() {
+    mixed(&JAVA, None, First::Other).await;
 }
 
 /// The others are built by `cargo xtask soak --only mixed`, which has them all join.
@@ -77,7 +84,7 @@ mod peers {
         for assignor in assignors {
             for first in [First::Ours, First::Other] {
                 println!("{}, {}, {first:?} first", make.name, assignor.name());
-                mixed(make, assignor.clone(), first).await;
+                mixed(make, Some(assignor.clone()), first).await;
             }
         }
     }
@@ -96,15 +103,16 @@ const FRANZ_GO: Make = Make { name: "franz-go", variable: Some("OTTLA_TEST_FRANZ
 const KAFKA_GO: Make = Make { name: "kafka-go", variable: Some("OTTLA_TEST_KAFKA_GO") };
 
 impl Make {
-    fn start(&self, kafka: &Kafka, group: &str, topic: &str, assignor: &str) -> Other {
-        let strategy = match (self.variable, assignor) {
+    fn start(&self, kafka: &Kafka, group: &str, topic: &str, assignor: Option<&str>) -> Other {
+        let strategy = assignor.map(|name| match (self.variable, name) {
             (Some(_), name) => name.to_owned(),
             (None, "range") => "org.apache.kafka.clients.consumer.RangeAssignor".to_owned(),
             (None, "sticky") => "org.apache.kafka.clients.consumer.StickyAssignor".to_owned(),
             (None, other) => panic!("{other}"),
-        };
-        let strategy = format!("partition.assignment.strategy={strategy}");
-        let properties = [&*strategy, "session.timeout.ms=6000", "heartbeat.interval.ms=300"];
+        });
+        let strategy = strategy.map(|name| format!("partition.assignment.strategy={name}"));
+        let mut properties = vec!["session.timeout.ms=6000", "heartbeat.interval.ms=300"];
+        properties.extend(strategy.as_deref());
         match self.variable {
             None => Other::java(kafka.bootstrap(), group, topic, &properties),
             Some(variable) => {
@@ -122,10 +130,10 @@ enum First {
 }
 
 /// The first reads alone, both share, the first leaves, the second reads alone; nothing is lost or comes twice.
-async fn mixed(make: &Make, assignor: Arc<dyn Assignor>, first: First) {
+async fn mixed(make: &Make, assignor: Option<Arc<dyn Assignor>>, first: First) {
     let mut stage = Stage::set(make.name).await;
-    let name = assignor.name().to_owned();
-    let other = |stage: &Stage| make.start(&stage.kafka, &stage.group, &stage.topic, &name);
+    let name = assignor.as_ref().map(|assignor| assignor.name().to_owned());
+    let other = |stage: &Stage| make.start(&stage.kafka, &stage.group, &stage.topic, name.as_deref());
     let ours = |stage: &Stage| Ours::start(&stage.kafka, &stage.group, &stage.topic, assignor.clone());
 
     stage.write(20).await;
@@ -143,7 +151,10 @@ async fn mixed(make: &Make, assignor: Arc<dyn Assignor>, first: First) {
     };
     share(&ours, &mut other).await;
     let member = ours.control.member().expect("a member");
-    assert_eq!((member.leader, &*member.protocol), (first == First::Ours, &*name));
+    assert_eq!(
+        (member.leader, &*member.protocol),
+        (first == First::Ours, name.as_deref().unwrap_or("range"))
+    );
 
     stage.write(30).await;
     stage.all_done().await;
@@ -235,11 +246,12 @@ struct Ours {
 }
 
 impl Ours {
-    fn start(kafka: &Kafka, group: &str, topic: &str, assignor: Arc<dyn Assignor>) -> Self {
-        let reader = Reader::builder(kafka.bootstrap())
-            .group(group)
-            .topics([topic])
-            .assignors([assignor])
+    fn start(kafka: &Kafka, group: &str, topic: &str, assignor: Option<Arc<dyn Assignor>>) -> Self {
+        let mut builder = Reader::builder(kafka.bootstrap()).group(group).topics([topic]);
+        if let Some(assignor) = assignor {
+            builder = builder.assignors([assignor]);
+        }
+        let reader = builder
             .session_timeout(Duration::from_secs(6))
             .heartbeat_interval(Duration::from_millis(300))
             .commit_interval(Duration::from_millis(100))

@@ -43,7 +43,9 @@ func readSome(ctx context.Context, client *kgo.Client) {
 	defer client.AllowRebalance()
 	fetches := client.PollFetches(ctx)
 	fetches.EachError(func(topic string, partition int32, err error) {
-		fmt.Fprintln(os.Stderr, topic, partition, err)
+		if ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, topic, partition, err)
+		}
 	})
 	records := fetches.Records()
 	next := map[string]map[int32]int64{}

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -32,7 +31,9 @@ func main() {
 	}
 	for ctx.Err() == nil {
 		generation, err := group.Next(ctx)
-		if err != nil {
+		if ctx.Err() != nil {
+			break
+		} else if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			continue
 		}
@@ -73,7 +74,7 @@ func read(
 	}
 	for ctx.Err() == nil {
 		message, err := reader.FetchMessage(ctx)
-		if errors.Is(err, context.Canceled) {
+		if ctx.Err() != nil {
 			return
 		} else if err != nil {
 			fmt.Fprintln(os.Stderr, err)
