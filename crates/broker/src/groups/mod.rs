@@ -34,7 +34,6 @@ use ottla_wire::code::Code;
 use ottla_wire::message::leave_group_request::MemberIdentity;
 use ottla_wire::message::leave_group_response::MemberResponse;
 use ottla_wire::message::{HeartbeatRequest, SyncGroupRequest};
-use rebalance::Timer;
 use seats::Seats;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -79,8 +78,10 @@ impl Groups {
 
     /// It is `now`: sessions and waits whose time has come end, each at its own instant.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some((at, name, timer)) = self.next_timer().filter(|(at, ..)| *at <= now) {
+        while let Some(at) = self.deadline().filter(|at| *at <= now) {
             self.now = Some(at);
+            let due = self.groups.iter().find_map(|(name, group)| Some((name.clone(), group.timer_at(at)?)));
+            let Some((name, timer)) = due else { break };
             self.with(&name, |group, desk| group.handle_timer(&timer, desk));
         }
         self.now = Some(now);
@@ -88,7 +89,7 @@ impl Groups {
 
     /// When a session or a wait ends.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.groups.values().filter_map(|group| group.next_timer()).map(|(at, _)| at).min()
+        self.groups.values().filter_map(Group::deadline).min()
     }
 
     /// The next of those who wait, and what they are told.
@@ -99,14 +100,6 @@ impl Groups {
     /// Answers somebody who waits.
     pub(crate) fn answer(&mut self, answer: Answer) {
         self.answers.push_back(answer);
-    }
-
-    fn next_timer(&self) -> Option<(Instant, String, Timer)> {
-        let timers = self.groups.iter().filter_map(|(name, group)| {
-            let (at, timer) = group.next_timer()?;
-            Some((at, name, timer))
-        });
-        timers.min().map(|(at, name, timer)| (at, name.clone(), timer))
     }
 
     /// Lets a group act; `None` if it is not there.

@@ -17,7 +17,7 @@ pub(super) struct JoinTimer {
 }
 
 /// What a group waits for, in the order in which it comes at the same instant.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(super) enum Timer {
     /// The session of a member, or of an id that was given out.
     Member(String),
@@ -30,14 +30,22 @@ pub(super) enum Timer {
 impl Group {
     // Time
 
-    pub(super) fn next_timer(&self) -> Option<(Instant, Timer)> {
-        let member = |id: &String, deadline| (deadline, Timer::Member(id.clone()));
-        let members =
-            self.members.iter().filter_map(|(id, who)| who.deadline.map(|deadline| member(id, deadline)));
-        let pending = self.pending.iter().map(|(id, deadline)| member(id, *deadline));
-        let join = self.join_timer.map(|timer| (timer.at, Timer::Join));
-        let sync = self.sync_timer.map(|at| (at, Timer::Sync));
-        members.chain(pending).chain(join).chain(sync).min()
+    /// When something ends.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let sessions = self.members.values().filter_map(|member| member.deadline);
+        let pending = self.pending.values().copied();
+        let waits = self.join_timer.map(|timer| timer.at).into_iter().chain(self.sync_timer);
+        sessions.chain(pending).chain(waits).min()
+    }
+
+    /// What ends at its deadline.
+    pub(super) fn timer_at(&self, deadline: Instant) -> Option<Timer> {
+        let member = self.members.iter().find(|(_, member)| member.deadline == Some(deadline));
+        let pending = self.pending.iter().find(|(_, lapses)| **lapses == deadline);
+        let member = member.map(|(id, _)| id).or(pending.map(|(id, _)| id));
+        let join = || self.join_timer.filter(|timer| timer.at == deadline).map(|_| Timer::Join);
+        let sync = || self.sync_timer.filter(|at| *at == deadline).map(|_| Timer::Sync);
+        member.cloned().map(Timer::Member).or_else(join).or_else(sync)
     }
 
     pub(super) fn handle_timer(&mut self, timer: &Timer, desk: &mut Desk<'_>) {
