@@ -347,7 +347,11 @@ impl Machine {
         if part.turn.state() == TurnState::Over {
             return None;
         }
-        let offset = header.base_offset.max(part.from);
+        let begin = match header.is_wrapper() {
+            true => part.turn.handed(), // where it begins was not found out
+            false => header.base_offset,
+        };
+        let offset = begin.max(part.from);
         let fault = Fault::Corrupt { at: self.cursors[part.cursor].at.clone(), offset, reason };
         self.stand_still(part.cursor, offset);
         self.tell(Event::Fault(fault.clone()));

@@ -138,17 +138,17 @@ impl Walk {
 
     fn open_next(&mut self, unpacker: &mut Unpacker) -> Result<bool, Box<Damage>> {
         let Some(outlined) = self.part.batches.get(self.next) else { return Ok(false) };
-        if outlined.header.base_offset >= self.part.until {
+        if outlined.header.base_offset >= self.part.until && !outlined.header.is_wrapper() {
             return Ok(false); // all that follows lies beyond the end that was asked for
         }
         self.next += 1;
-        let (records, lease) = unpacker
+        let (header, records, lease) = unpacker
             .unpack(&self.part.records, outlined)
             .map_err(|error| Box::new(Damage { header: outlined.header, error }))?;
         let batch = Inner {
             topic: self.part.topic.clone(),
             partition: self.part.partition,
-            header: outlined.header,
+            header,
             records,
             from: self.part.from,
             until: self.part.until,
@@ -189,24 +189,26 @@ impl Unpacker {
         Self { decoder: Decoder::new(), pool, limit }
     }
 
-    /// Checks a batch and unpacks its records; those of an uncompressed one stay where they are.
+    /// Checks a batch and unpacks its records, with the header that they go by. Those of an uncompressed one stay where
+    /// they are; messages of before Kafka 0.11 are written anew.
     fn unpack(
         &mut self,
         records: &Bytes,
         outlined: &Outlined,
-    ) -> Result<(Bytes, Option<Lease>), RecordError> {
+    ) -> Result<(BatchHeader, Bytes, Option<Lease>), RecordError> {
         let header = &outlined.header;
         let batch = &records[outlined.range.clone()];
         header.check_crc(batch)?;
         let packed = outlined.range.start + BatchHeader::SIZE..outlined.range.end;
         let codec = header.codec()?;
-        if codec == Codec::None {
-            return Ok((records.slice(packed), None));
+        if codec == Codec::None && header.magic == 2 {
+            return Ok((*header, records.slice(packed), None));
         }
-        let mut buffer = self.pool.take_used(packed.len() * 4);
-        self.decoder.decode(codec, &records[packed], self.limit, &mut buffer)?;
+        let growth = if codec == Codec::None { 1 } else { 4 };
+        let mut buffer = self.pool.take_used(batch.len() * growth);
+        let header = self.decoder.unpack(header, batch, self.limit, &mut buffer)?;
         let (unpacked, account) = self.pool.share(buffer);
         let lease = account.lease();
-        Ok((unpacked, Some(lease)))
+        Ok((header, unpacked, Some(lease)))
     }
 }

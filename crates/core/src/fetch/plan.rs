@@ -446,7 +446,11 @@ fn accept(next: i64, high_watermark: i64, outlined: Vec<Outlined>) -> Accepted {
         Accepted { batches: Vec::with_capacity(outlined.len()), next, last_epoch: -1, damage: None };
     let mut last_end = None;
     for batch in outlined {
-        let (begin, end) = (batch.header.base_offset, batch.header.next_offset());
+        let end = batch.header.next_offset();
+        let begin = match batch.header.is_wrapper() {
+            true => last_end.unwrap_or(next).min(end), // where it begins shows when it is unpacked
+            false => batch.header.base_offset,
+        };
         if let Some(last_end) = last_end.filter(|&last_end| begin < last_end) {
             accepted.damage =
                 Some(format!("it begins at {begin} though the batch before it ended at {last_end}"));

@@ -279,8 +279,7 @@ impl Search {
             if header.next_offset() > from && !header.is_control() {
                 let batch = &bytes[range];
                 header.check_crc(batch)?;
-                let packed = &batch[ottla_wire::record::BatchHeader::SIZE..];
-                self.decoder.decode(header.codec()?, packed, UNPACKED_BYTES, &mut self.unpacked)?;
+                let header = self.decoder.unpack(&header, batch, UNPACKED_BYTES, &mut self.unpacked)?;
                 for record in Records::new(&header, &self.unpacked) {
                     let record = record?;
                     if record.offset >= from {

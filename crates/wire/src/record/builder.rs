@@ -94,20 +94,7 @@ impl BatchBuilder {
         self.times = Some((base, max.max(timestamp)));
         let timestamp_delta = timestamp.wrapping_sub(base);
         let offset_delta = self.next_delta as i64;
-        varint::write(
-            &mut self.records,
-            record_size(timestamp_delta, offset_delta, key, value, headers) as i64,
-        );
-        self.records.push(0); // attributes
-        varint::write(&mut self.records, timestamp_delta);
-        varint::write(&mut self.records, offset_delta);
-        write_field(&mut self.records, key);
-        write_field(&mut self.records, value);
-        varint::write(&mut self.records, headers.len() as i64);
-        for (key, value) in headers {
-            write_field(&mut self.records, Some(key.as_bytes()));
-            write_field(&mut self.records, *value);
-        }
+        write_record(&mut self.records, timestamp_delta, offset_delta, key, value, headers);
         self.count += 1;
         self.next_delta += 1;
         self
@@ -184,6 +171,28 @@ impl BatchBuilder {
     }
 }
 
+/// Appends a record to those of a batch.
+pub(super) fn write_record(
+    out: &mut Vec<u8>,
+    timestamp_delta: i64,
+    offset_delta: i64,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: &[(&str, Option<&[u8]>)],
+) {
+    varint::write(out, record_size(timestamp_delta, offset_delta, key, value, headers) as i64);
+    out.push(0); // attributes
+    varint::write(out, timestamp_delta);
+    varint::write(out, offset_delta);
+    write_field(out, key);
+    write_field(out, value);
+    varint::write(out, headers.len() as i64);
+    for (key, value) in headers {
+        write_field(out, Some(key.as_bytes()));
+        write_field(out, *value);
+    }
+}
+
 fn record_size(
     timestamp_delta: i64,
     offset_delta: i64,
@@ -218,6 +227,7 @@ fn write_field(out: &mut Vec<u8>, field: Option<&[u8]>) {
     }
 }
 
-fn fit(value: usize, what: &'static str) -> Result<i32, RecordError> {
+/// A length or a count as the format has it.
+pub(super) fn fit(value: usize, what: &'static str) -> Result<i32, RecordError> {
     i32::try_from(value).map_err(|_| RecordError::DoesNotFit { what })
 }

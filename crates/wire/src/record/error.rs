@@ -10,8 +10,8 @@ use super::Codec;
 /// records in [`Span`], [`Records`] and [`Headers`].
 ///
 /// All of these mean that the bytes are not what a correct producer and broker would send, with three exceptions:
-/// [`OldFormat`](Self::OldFormat) and [`UnknownCodec`](Self::UnknownCodec) are beyond this version of the crate, and
-/// [`TooLarge`](Self::TooLarge) is beyond the caller's limit.
+/// [`OldFormat`](Self::OldFormat) is read in other ways, [`UnknownCodec`](Self::UnknownCodec) is beyond this version of
+/// the crate, and [`TooLarge`](Self::TooLarge) is beyond the caller's limit.
 ///
 /// [`Batches`]: super::Batches
 /// [`Span`]: super::Span
@@ -32,8 +32,8 @@ pub enum RecordError {
         /// How many bytes are left there.
         left: usize,
     },
-    /// A message set of before Kafka 0.11.
-    #[error("message format {magic} of before Kafka 0.11 at byte {at} is not read yet")]
+    /// A message of before Kafka 0.11, where only a batch of today can be.
+    #[error("at byte {at} there is a message of before Kafka 0.11 (format {magic}), not a batch")]
     OldFormat {
         /// The format, 0 or 1.
         magic: i8,
@@ -117,6 +117,16 @@ pub enum RecordError {
         found: i32,
         /// Where it had to be.
         wanted: RangeInclusive<i32>,
+    },
+    /// A message of before Kafka 0.11 has an offset that is not above the one before it, or beyond that of its wrapper.
+    #[error("message at byte {at} has offset {found}, expected {}..={}", wanted.start(), wanted.end())]
+    MessageOffset {
+        /// Where the message begins.
+        at: usize,
+        /// Its offset, as it stands there.
+        found: i64,
+        /// Where it had to be.
+        wanted: RangeInclusive<i64>,
     },
     /// Bytes follow where nothing may.
     #[error("{left} bytes at byte {at} are left over after {what}")]

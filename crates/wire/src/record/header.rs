@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{Codec, RecordError};
+use super::{Codec, RecordError, old};
 
 /// Who set the timestamps of a batch's records (`message.timestamp.type` of the topic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,17 +24,22 @@ impl fmt::Display for TimestampType {
 ///
 /// A parsed header makes sense in itself: the length is at least the header's, the first offset and the count are not
 /// negative, the last offset is not before the first and has a successor. The fields are as they stand in the bytes.
+///
+/// Messages of before Kafka 0.11 have no such header. What [`Batches`](super::Batches) makes of a row of them, or of a
+/// wrapper, has their format as its [`magic`](Self::magic) and goes by the same rules; its records are got with
+/// [`Decoder::unpack`](super::Decoder::unpack), together with the header of format 2 that they go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Offset of the first record that was in the batch when it was written.
+    /// Offset of the first record that was in the batch when it was written. Of a [wrapper](Self::is_wrapper) it is that
+    /// of the last one.
     pub base_offset: i64,
     /// Bytes after the first 12, see [`size`](Self::size).
     pub length: i32,
     /// Epoch of the leader that appended the batch, -1 if it does not say.
     pub leader_epoch: i32,
-    /// Format, always 2.
+    /// Format: 2, or 0 or 1 for messages of before Kafka 0.11.
     pub magic: i8,
-    /// CRC32C of everything after this field.
+    /// CRC32C of everything after this field. Old messages have a CRC32 each; this is that of the first.
     pub crc: u32,
     /// Codec (bits 0 to 2), timestamp type (3), transactional (4), control (5), delete horizon (6).
     pub attributes: i16,
@@ -51,7 +56,7 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// Its sequence number of the first record, -1 for none.
     pub base_sequence: i32,
-    /// Number of records; 0 if compaction removed them all.
+    /// Number of records; 0 if compaction removed them all. A [wrapper](Self::is_wrapper) counts as one.
     pub count: i32,
 }
 
@@ -160,9 +165,18 @@ impl BatchHeader {
     ///
     /// # Errors
     ///
-    /// [`RecordError::UnknownCodec`] for a codec that came after this crate.
+    /// [`RecordError::UnknownCodec`] for a codec that came after this crate, or after that format.
     pub fn codec(&self) -> Result<Codec, RecordError> {
-        Codec::from_number((self.attributes & CODEC_BITS) as u8)
+        match Codec::from_number((self.attributes & CODEC_BITS) as u8)? {
+            Codec::Zstd if self.magic < 2 => Err(RecordError::UnknownCodec { number: Codec::Zstd.number() }),
+            codec => Ok(codec),
+        }
+    }
+
+    /// Whether this is a compressed message of before Kafka 0.11 that has others inside: how many they are, and where
+    /// the first one belongs, is not known before it is unpacked.
+    pub fn is_wrapper(&self) -> bool {
+        self.magic < 2 && self.attributes & CODEC_BITS != 0
     }
 
     /// Who set the timestamps.
@@ -187,6 +201,9 @@ impl BatchHeader {
     /// [`RecordError::Crc`] if it does not, [`RecordError::Truncated`] if `batch` is shorter than the header says.
     #[inline]
     pub fn check_crc(&self, batch: &[u8]) -> Result<(), RecordError> {
+        if self.magic < 2 {
+            return old::check_crc(self, batch);
+        }
         let Some(covered) = batch.get(CRC_START..self.size()) else {
             return Err(RecordError::Truncated {
                 what: "batch",
@@ -226,7 +243,12 @@ pub(super) fn crc(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Lets format 2 pass. The formats 0 and 1 of before Kafka 0.11 branch off here once they are read.
+/// The checksum of an old message, CRC32, likewise.
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
+}
+
+/// Lets format 2 pass, which is all that begins with such a header.
 pub(super) fn check_magic(magic: i8, at: usize) -> Result<(), RecordError> {
     match magic {
         2 => Ok(()),

@@ -5,7 +5,8 @@
 //!
 //! 1. [`Batches`] walks the row: headers and ranges, nothing else is touched.
 //! 2. [`BatchHeader::check_crc`] says whether the bytes are those that were written.
-//! 3. [`Decoder::decode`] unpacks a compressed batch into a buffer that is used again and again.
+//! 3. [`Decoder::unpack`] unpacks a batch into a buffer that is used again and again. What is not compressed can stay
+//!    where it is, except for messages of before Kafka 0.11, which become records of today.
 //! 4. [`Records`] (or [`Walk`], for those who keep positions instead of references) walks the records. Nothing
 //!    is copied and nothing is allocated; headers are read when asked for.
 //!
@@ -22,6 +23,7 @@ mod error;
 mod excerpt;
 mod header;
 mod headers;
+mod old;
 mod outline;
 mod records;
 mod rewrite;

@@ -2,9 +2,13 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use super::header::{LENGTH_END, MAGIC, check_magic};
-use super::{BatchHeader, RecordError};
+use super::{BatchHeader, RecordError, old};
 
 /// Where the batches of a fetch reply's records lie: each whole batch's header and its range, header included.
+///
+/// The message sets of before Kafka 0.11 are outlined, too: a wrapper (a message that holds compressed ones) is one
+/// batch, and so is a row of uncompressed messages, as far as one header can speak for them; see
+/// [`BatchHeader::magic`].
 ///
 /// The broker cuts a reply at a byte, so the last batch may be incomplete: the iterator ends before it, without an
 /// error, and [`tail`](Self::tail) says how many bytes of it there are. After an error the iterator ends too, since
@@ -31,6 +35,14 @@ impl<'a> Batches<'a> {
 
     /// The batch at the current position, `None` if it is cut.
     fn outline(&self) -> Result<Option<(BatchHeader, Range<usize>)>, RecordError> {
+        match self.bytes.get(self.at + MAGIC) {
+            Some(0 | 1) => old::outline(self.bytes, self.at),
+            _ => self.outline_batch(),
+        }
+    }
+
+    /// The same of format 2.
+    fn outline_batch(&self) -> Result<Option<(BatchHeader, Range<usize>)>, RecordError> {
         let Some(size) = self.size()? else { return Ok(None) };
         if self.tail() < size {
             return Ok(None);

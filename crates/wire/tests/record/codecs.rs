@@ -57,7 +57,7 @@ fn assert_corrupt(codec: Codec, packed: &[u8]) {
     assert!(matches!(found, Err(RecordError::Corrupt { codec: c, .. }) if c == codec), "{found:?}");
 }
 
-fn gzip(content: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
@@ -79,7 +79,7 @@ fn zstd(content: &[u8], parameters: &[zstd_safe::CParameter]) -> Vec<u8> {
     out
 }
 
-fn xerial(chunks: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn xerial(chunks: &[&[u8]]) -> Vec<u8> {
     let mut out = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01".to_vec();
     for chunk in chunks {
         let packed = snap::raw::Encoder::new().compress_vec(chunk).unwrap();

@@ -56,7 +56,7 @@ fn record_line(record: &Owned) -> String {
     line + "\n"
 }
 
-fn field(bytes: Option<&[u8]>) -> String {
+pub(crate) fn field(bytes: Option<&[u8]>) -> String {
     match bytes {
         None => "null".to_owned(),
         Some(bytes) if bytes.len() > FIELD_SHOWN => {

@@ -7,6 +7,7 @@ mod dump;
 mod golden;
 mod hostile;
 mod java;
+mod old;
 mod properties;
 
 use ottla_wire::record::{

@@ -1,5 +1,6 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
+use super::super::header::crc32;
 use super::{Codec, READ_STEP, RecordError, grow};
 
 /// A member is at least its header and its trailer.
@@ -156,8 +157,4 @@ fn body(src: &[u8]) -> Option<&[u8]> {
         rest = rest.get(2..)?;
     }
     Some(rest)
-}
-
-fn crc32(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
 }

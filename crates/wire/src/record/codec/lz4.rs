@@ -30,9 +30,24 @@ pub(super) struct Decoder {
     large: Vec<u8>,
 }
 
+/// How the checksum of a frame's header is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeaderChecksum {
+    /// Over what the format says.
+    Right,
+    /// Or as Kafka took it for messages of format 0, over the magic number as well (KIP-57).
+    OrWithMagic,
+}
+
 impl Decoder {
-    pub(super) fn decode(&mut self, src: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), RecordError> {
-        let (frame, mut rest) = Frame::parse(src)?;
+    pub(super) fn decode(
+        &mut self,
+        src: &[u8],
+        checksum: HeaderChecksum,
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RecordError> {
+        let (frame, mut rest) = Frame::parse(src, checksum)?;
         let mut len = 0;
         while let Some(block) = frame.next_block(&mut rest)? {
             len += match block {
@@ -106,7 +121,7 @@ enum Block<'a> {
 
 impl Frame {
     /// The frame's header, and what follows it.
-    fn parse(src: &[u8]) -> Result<(Self, &[u8]), RecordError> {
+    fn parse(src: &[u8], checked: HeaderChecksum) -> Result<(Self, &[u8]), RecordError> {
         let mut rest = src;
         if take(&mut rest, MAGIC.len(), "header")? != MAGIC {
             return Err(Codec::Lz4.corrupt("there is no frame header"));
@@ -123,8 +138,11 @@ impl Frame {
             _ => Some(u64::from_le_bytes(take_array(&mut rest, "header")?)),
         };
         let descriptor = &descriptor[..descriptor.len() - rest.len()];
+        let with_magic = &src[..MAGIC.len() + descriptor.len()];
         let [checksum] = take_array(&mut rest, "header")?;
-        if (hash(descriptor) >> 8) as u8 != checksum {
+        let is_of = |bytes: &[u8]| (hash(bytes) >> 8) as u8 == checksum;
+        let is_kafkas = || checked == HeaderChecksum::OrWithMagic && is_of(with_magic);
+        if !is_of(descriptor) && !is_kafkas() {
             return Err(Codec::Lz4.corrupt("header checksum is wrong"));
         }
         let block_max = match sizes >> 4 {

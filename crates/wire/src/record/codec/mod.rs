@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::RecordError;
+use lz4::HeaderChecksum;
+
+use super::{BatchHeader, RecordError, old};
 
 /// How the records of a batch are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -39,7 +41,7 @@ impl Codec {
         Self::ALL.get(usize::from(number)).copied().ok_or(RecordError::UnknownCodec { number })
     }
 
-    fn corrupt(self, problem: impl fmt::Display) -> RecordError {
+    pub(super) fn corrupt(self, problem: impl fmt::Display) -> RecordError {
         RecordError::Corrupt { codec: self, problem: problem.to_string() }
     }
 }
@@ -80,12 +82,47 @@ pub struct Decoder {
     snappy: snappy::Decoder,
     lz4: lz4::Decoder,
     zstd: zstd::Decoder,
+    /// What the last wrapper of before Kafka 0.11 held.
+    set: Vec<u8>,
 }
+
+/// A larger set is not kept, lest one large wrapper costs memory for ever.
+const SET_KEPT: usize = 4 << 20;
 
 impl Decoder {
     /// A decoder without contexts: each is made when it is first needed.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Replaces what is in `out` by the records of `batch`, a whole batch of any format whose header was found by
+    /// [`Batches`](super::Batches), and returns the header that they go by.
+    ///
+    /// For a batch of format 2 this is [`decode`](Self::decode) of what follows the header, which is returned as it is.
+    /// Messages of before Kafka 0.11 become records of format 2: the header that is returned has their true first
+    /// offset, their number and their times (-1 where they have none), and is of format 2, too, without a CRC. The
+    /// [next offset](BatchHeader::next_offset) is the same in both.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode), and for old messages all that is wrong with them. Those in a wrapper have CRCs of
+    /// their own, which are checked.
+    pub fn unpack(
+        &mut self,
+        header: &BatchHeader,
+        batch: &[u8],
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<BatchHeader, RecordError> {
+        if header.magic < 2 {
+            return old::unpack(header, batch, self, limit, out);
+        }
+        let (wanted, left) = (header.size(), batch.len());
+        let Some(packed) = batch.get(BatchHeader::SIZE..wanted) else {
+            return Err(RecordError::Truncated { what: "batch", at: 0, wanted, left });
+        };
+        self.decode(header.codec()?, packed, limit, out)?;
+        Ok(*header)
     }
 
     /// Replaces what is in `out` by what `src`, the bytes behind a batch's header, unpacks to.
@@ -117,9 +154,34 @@ impl Decoder {
             Codec::None => copy(src, limit, out),
             Codec::Gzip => self.gzip.decode(src, limit, out),
             Codec::Snappy => self.snappy.decode(src, limit, out),
-            Codec::Lz4 => self.lz4.decode(src, limit, out),
+            Codec::Lz4 => self.lz4.decode(src, HeaderChecksum::Right, limit, out),
             Codec::Zstd => self.zstd.decode(src, limit, out),
         }
+    }
+
+    /// [`decode`](Self::decode) of the value of a wrapper of that format.
+    pub(super) fn decode_wrapped(
+        &mut self,
+        magic: i8,
+        codec: Codec,
+        src: &[u8],
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RecordError> {
+        match (magic, codec) {
+            (0, Codec::Lz4) => self.lz4.decode(src, HeaderChecksum::OrWithMagic, limit, out),
+            _ => self.decode(codec, src, limit, out),
+        }
+    }
+
+    /// Lends out the buffer for what wrappers hold.
+    pub(super) fn with_set<T>(&mut self, work: impl FnOnce(&mut Self, &mut Vec<u8>) -> T) -> T {
+        let mut set = std::mem::take(&mut self.set);
+        let done = work(self, &mut set);
+        if set.capacity() <= SET_KEPT {
+            self.set = set;
+        }
+        done
     }
 }
 
