@@ -848,7 +848,7 @@ fn some_shape(rng: &mut fastrand::Rng) -> MemberShape {
         session,
         rebalance: ms(rng.u64(2000..20_000)),
         heartbeat: session / rng.u32(3..8),
-        commit_interval: ms([5, 100, 1000, 3000][rng.usize(0..4)]),
+        commit_interval: ms([40, 200, 1000, 3000][rng.usize(0..4)]),
         metadata_max_age: ms([300, 2000, 10_000][rng.usize(0..3)]),
         request_timeout: secs([1, 5, 5, 30][rng.usize(0..4)]),
         max_wait: ms([50, 500, 3000, 10_000][rng.usize(0..4)]),

@@ -93,3 +93,17 @@ fn gaps_in_the_log_never_take_the_committed_offset_back() {
     }
     world.until(secs(4), "all is committed", all_committed);
 }
+
+#[test]
+fn a_watched_reader_costs_a_few_wake_ups_an_interval() {
+    let mut world = filled(1, 1, 10);
+    member_with(&mut world, |_, group| {
+        group.max_poll_interval = Some(secs(4));
+        group.commit_interval = ms(20);
+    });
+    world.run(secs(30));
+    let before = world.steps;
+    world.run(secs(10));
+    let steps = world.steps - before;
+    assert!(steps < 700, "{steps} steps in 10 s, 500 of them to look whether something is to be committed");
+}

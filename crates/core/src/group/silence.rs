@@ -1,6 +1,6 @@
 //! A reader that does not ask any more holds partitions that others could read (Java's `max.poll.interval.ms`).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Phase, part_of};
 use crate::{event::Event, machine::Machine};
@@ -12,6 +12,8 @@ pub(super) struct Silence {
     asked: u64,
     /// What was seen the last time, and since when it has not changed.
     seen: Option<(Sign, Instant)>,
+    /// When to look again.
+    due: Option<Instant>,
     /// It was silent for too long: we stay out until it asks.
     pub(super) too_long: bool,
 }
@@ -37,21 +39,31 @@ impl Machine {
         let Some(group) = &mut self.group else { return };
         if let Some(interval) = group.config.max_poll_interval {
             group.silence.seen = Some((sign, now));
-            self.wake_group(now + part_of(interval, 1, 4));
+            self.look_again(now, interval);
         }
+    }
+
+    fn look_again(&mut self, now: Instant, interval: Duration) {
+        let due = now + part_of(interval, 1, 4);
+        if let Some(group) = &mut self.group {
+            group.silence.due = Some(due);
+        }
+        self.wake_group(due);
     }
 
     pub(super) fn reader_may_be_silent(&mut self, now: Instant) {
         let (sign, waits) = (self.sign(), self.reader_waits);
         let Some(group) = &mut self.group else { return };
         let (Some(interval), Phase::Stable) = (group.config.max_poll_interval, &group.phase) else { return };
-        let Some((seen, since)) = group.silence.seen else { return };
+        // The group is woken for other reasons, too.
+        let is_due = group.silence.due.take_if(|due| *due <= now).is_some();
+        let Some((seen, since)) = group.silence.seen.filter(|_| is_due) else { return };
         if waits || seen != sign {
             group.silence.seen = Some((sign, now));
         } else if now >= since + interval {
             return self.stay_out(now);
         }
-        self.wake_group(now + part_of(interval, 1, 4));
+        self.look_again(now, interval);
     }
 
     /// Gives all up until the reader asks again.

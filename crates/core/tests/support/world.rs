@@ -68,6 +68,8 @@ pub struct World {
     pub steps: u64,
 }
 
+/// No schedule needs more.
+const MOST_STEPS: u64 = 500_000;
 const CONNECT_TIMEOUT: Duration = secs(5);
 const HANDSHAKE_TIMEOUT: Duration = secs(5);
 /// Frames up to here need no room, as in `ottla`.
@@ -344,6 +346,7 @@ impl World {
         self.busy = if next > self.now { 0 } else { self.busy + 1 };
         assert!(self.busy < 100_000, "it spins: nothing lets the time pass");
         self.steps += 1;
+        assert!(self.steps < MOST_STEPS, "so many steps that something spins, be it slowly");
         self.now = self.now.max(next);
         if let Some(what) = self.net.due(self.now) {
             self.happen(what);
