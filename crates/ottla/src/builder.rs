@@ -14,7 +14,7 @@ use regex_lite::Regex;
 use tokio::sync::mpsc;
 
 use crate::{
-    driver,
+    driver::Driver,
     error::Error,
     hooks::{Hook, Hooks},
     kind::Partitions,
@@ -260,7 +260,7 @@ impl<K> Builder<K> {
         self.config.seed = fastrand::u64(..);
         let (tell, hooks) = self.hook.map(hooks).unzip();
         let shared = Shared::new(Machine::new(Instant::now(), self.config), self.options, tell);
-        let driver = runtime.spawn(driver::run(shared.clone(), hooks));
+        let driver = runtime.spawn(Driver(shared.clone()).run(hooks));
         Ok(Reader::new(shared, driver, self.auto_ack))
     }
 

@@ -9,20 +9,35 @@ use tokio::{
 
 use crate::{connection, hooks::Hooks, shared::Shared};
 
-/// Runs until the reader has ended. Connections end with it, and so do hooks when closing has had its time.
-pub(crate) async fn run(shared: Arc<Shared>, hooks: Option<Hooks>) {
-    let mut hooked = JoinSet::new();
-    if let Some(hooks) = hooks {
-        hooked.spawn(hooks.run(shared.clone()));
+/// What keeps a reader going.
+///
+/// Should its task end before the reader, or never begin, because the runtime has ended, the reader learns of it instead
+/// of waiting for ever.
+pub(crate) struct Driver(pub(crate) Arc<Shared>);
+
+impl Driver {
+    /// Runs until the reader has ended. Connections end with it, and so do hooks when closing has had its time.
+    pub(crate) async fn run(self, hooks: Option<Hooks>) {
+        let shared = self.0.clone();
+        let mut hooked = JoinSet::new();
+        if let Some(hooks) = hooks {
+            hooked.spawn(hooks.run(shared.clone()));
+        }
+        drive(&shared).await;
+        drop(self);
+        if let Some(until) = shared.closing_until() {
+            let _ = timeout_at(until.into(), hooked.join_next()).await;
+        }
     }
-    drive(&shared).await;
-    if let Some(until) = shared.closing_until() {
-        let _ = timeout_at(until.into(), hooked.join_next()).await;
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
 async fn drive(shared: &Arc<Shared>) {
-    let _end = End(shared);
     let mut connections = JoinSet::new();
     loop {
         let turn = shared.turn();
@@ -44,14 +59,5 @@ async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline.into()).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Should the runtime end before the reader, the reader learns of it instead of waiting for ever.
-struct End<'a>(&'a Shared);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.end();
     }
 }

@@ -478,7 +478,7 @@ async fn after_close_everything_is_an_error_at_once() {
         control.commit(&message).await,
         control.commit_batch(&batch).await,
         control.commit_offsets(offsets()).await,
-        control.committed(&[at.clone()]).await.map(|_| ()),
+        control.committed(std::slice::from_ref(&at)).await.map(|_| ()),
         control.subscribe(["u"]),
         control.rejoin(),
         control.seek(&at, Start::Earliest),

@@ -458,7 +458,15 @@ impl Machine {
         if !refused.is_empty() {
             let group = group.config.id.clone();
             let what = CommitError::refused(&group, refused).to_string();
+            self.note_trouble(&what);
             self.tell(Event::CommitFailed { group, what });
+        }
+    }
+
+    /// What closing tells if it gets no further.
+    fn note_trouble(&mut self, what: &str) {
+        if let Some(group) = &mut self.group {
+            group.commits.trouble = Some(what.to_owned());
         }
     }
 
