@@ -13,6 +13,7 @@ use ottla_broker::wire::message::offset_commit_request::{
 use ottla_broker::wire::message::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
+use ottla_broker::wire::message::offset_fetch_response::OffsetFetchResponseGroup;
 use ottla_broker::wire::message::sync_group_request::SyncGroupRequestAssignment;
 use ottla_broker::wire::message::{
     DeleteGroupsRequest, DescribeGroupsRequest, FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest,
@@ -459,6 +460,13 @@ fn a_group_has_its_limits() {
     assert_eq!(refused.member_id, "");
     world.wait(millis(100));
     assert_eq!(group(&world).members.len(), 1, "the one with the short session has gone");
+    // While members join, those count who have: the last to come back finds no room.
+    three.join(&mut world);
+    let mut four = Member::new(&mut world);
+    four.join(&mut world);
+    two.join(&mut world);
+    let refused = two.take_join(&mut world).expect("an answer");
+    assert_eq!(Code(refused.error_code), Code::GROUP_MAX_SIZE_REACHED);
 }
 
 #[test]
@@ -643,6 +651,10 @@ fn a_coordinator_that_stops_is_replaced_or_not() {
     assert_eq!(member.heartbeat(&mut world), OK);
     world.cluster.start_node(2).unwrap();
     assert_eq!(world.cluster.coordinator("g"), Some(node), "what was taken over stays");
+    let elsewhere = (1..=3).find(|other| Some(*other) != world.cluster.coordinator("moved")).unwrap();
+    world.cluster.set_coordinator("moved", elsewhere).unwrap();
+    world.cluster.stop_node(elsewhere, Leaders::Move).unwrap();
+    assert!(world.cluster.coordinator("moved").is_some());
     // A group that nobody has heard of yet is placed at a node that runs, too.
     for stopped in 1..=3 {
         let mut world = three_nodes();
@@ -654,19 +666,77 @@ fn a_coordinator_that_stops_is_replaced_or_not() {
     }
 }
 
+/// The log holds of each member only the metadata for the protocol that was chosen: who offers more has changed.
+#[test]
+fn a_member_that_offers_several_protocols_rebalances_a_moved_group() {
+    let mut world = three_nodes();
+    world.cluster.set_coordinator("g", 1).unwrap();
+    let (mut one, mut two) = (Member::new(&mut world), Member::new(&mut world));
+    two.protocols.push(("sticky", "more"));
+    stabilize(&mut world, &mut [&mut one, &mut two]);
+    two.join(&mut world);
+    assert_eq!(two.joined(&mut world).generation_id, 2, "nothing has changed yet");
+    world.cluster.set_coordinator("g", 2).unwrap();
+    assert_eq!(group(&world).members[1].protocols, ["range"]);
+    two.lane = world.connect(2);
+    two.join(&mut world);
+    assert!(two.take_join(&mut world).is_none());
+    assert_state(&world, GroupState::PreparingRebalance, 2);
+}
+
+#[test]
+fn a_group_that_all_have_left_stays_empty_when_it_moves() {
+    let mut world = three_nodes();
+    world.cluster.set_coordinator("g", 1).unwrap();
+    let mut member = Member::new(&mut world);
+    stabilize(&mut world, &mut [&mut member]);
+    assert_eq!(member.leave(&mut world), OK);
+    assert_state(&world, GroupState::Empty, 2);
+    world.cluster.set_coordinator("g", 2).unwrap();
+    assert_state(&world, GroupState::Empty, 2);
+    assert_eq!(group(&world).members, []);
+}
+
+#[test]
+fn a_static_member_that_was_replaced_stays_so_when_the_group_moves() {
+    let mut world = three_nodes();
+    world.cluster.set_coordinator("g", 1).unwrap();
+    let mut before = Member::new_static(&mut world, "keeper");
+    stabilize(&mut world, &mut [&mut before]);
+    let mut again = Member::new_static(&mut world, "keeper");
+    again.join(&mut world);
+    let joined = again.joined(&mut world);
+    assert_eq!((joined.generation_id, joined.skip_assignment), (1, true));
+    world.cluster.set_coordinator("g", 2).unwrap();
+    (again.other, before.other) = (world.connect(2), world.connect(2));
+    assert_eq!(again.heartbeat(&mut world), OK);
+    assert_eq!(before.heartbeat(&mut world), Code::FENCED_INSTANCE_ID);
+}
+
 // Offsets
 
 /// The group's code, and offset and code of partition 0.
 fn fetched(world: &mut World, name: &str, require_stable: bool) -> (Code, i64, Code) {
+    fetched_all(world, &[name], require_stable)[0]
+}
+
+fn fetched_all(world: &mut World, names: &[&str], require_stable: bool) -> Vec<(Code, i64, Code)> {
     let connection = world.connect(1);
-    let topics =
-        vec![OffsetFetchRequestTopics { name: "t".into(), partition_indexes: vec![0], ..Default::default() }];
-    let group = OffsetFetchRequestGroup { group_id: name.into(), topics: Some(topics), ..Default::default() };
-    let request = OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() };
-    let group = world.ask(connection, &request, 9).groups.remove(0);
-    let only = group.topics.first().and_then(|topic| topic.partitions.first());
-    let (offset, code) = only.map_or((-2, OK), |only| (only.committed_offset, Code(only.error_code)));
-    (Code(group.error_code), offset, code)
+    let topic =
+        OffsetFetchRequestTopics { name: "t".into(), partition_indexes: vec![0], ..Default::default() };
+    let group = |name: &&str| OffsetFetchRequestGroup {
+        group_id: (*name).into(),
+        topics: Some(vec![topic.clone()]),
+        ..Default::default()
+    };
+    let groups = names.iter().map(group).collect();
+    let request = OffsetFetchRequest { groups, require_stable, ..Default::default() };
+    let shown = |group: &OffsetFetchResponseGroup| {
+        let only = group.topics.first().and_then(|topic| topic.partitions.first());
+        let (offset, code) = only.map_or((-2, OK), |only| (only.committed_offset, Code(only.error_code)));
+        (Code(group.error_code), offset, code)
+    };
+    world.ask(connection, &request, 9).groups.iter().map(shown).collect()
 }
 
 #[test]
@@ -783,6 +853,18 @@ fn offsets_can_be_refused_by_the_partition() {
     assert_eq!(world.cluster.commits("g")[1].refused, fail);
     world.cluster.fault(Fault::partition_error(ApiKey::OffsetFetch, Code::UNSTABLE_OFFSET_COMMIT));
     assert_eq!(fetched(&mut world, "g", false), (OK, -1, Code::UNSTABLE_OFFSET_COMMIT));
+    // Several groups in one request: those that the fault is not for are served.
+    let whole = |name| Fault::error(ApiKey::OffsetFetch, FAIL).group(name);
+    let part = |name| Fault::partition_error(ApiKey::OffsetFetch, FAIL).group(name).topic("t").partition(0);
+    for (fault, expected) in [
+        (whole("g"), [(FAIL, -2, OK), (OK, -1, OK)]),
+        (whole("other"), [(OK, 5, OK), (FAIL, -2, OK)]),
+        (part("g"), [(OK, -1, FAIL), (OK, -1, OK)]),
+        (part("other"), [(OK, 5, OK), (OK, -1, FAIL)]),
+    ] {
+        world.cluster.fault(fault);
+        assert_eq!(fetched_all(&mut world, &["g", "other"], false), expected);
+    }
     // Before version 2 a reply has no place for the group's error.
     let topics = vec![OffsetFetchRequestTopic { name: "t".into(), partition_indexes: vec![0, 1] }];
     let request = OffsetFetchRequest { group_id: "g".into(), topics: Some(topics), ..Default::default() };
