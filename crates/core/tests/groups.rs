@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use ottla_core::{Config, GroupConfig};
 use support::*;
 
@@ -9,6 +11,10 @@ const G: &str = "g";
 
 fn world(nodes: i32) -> World {
     World::new(Setup { nodes, ..Setup::default() })
+}
+
+fn count(world: &World, client: usize, what: &str) -> usize {
+    world.sent(client).iter().filter(|sent| sent.what == what).count()
 }
 
 /// A topic `t` whose partitions hold so many records each.
@@ -106,4 +112,18 @@ fn a_watched_reader_costs_a_few_wake_ups_an_interval() {
     world.run(secs(10));
     let steps = world.steps - before;
     assert!(steps < 700, "{steps} steps in 10 s, 500 of them to look whether something is to be committed");
+}
+
+#[test]
+fn what_is_on_its_way_is_not_committed_again_at_the_interval() {
+    let mut world = filled(1, 1, 0);
+    world.net.latency_of.insert(1, Latency { least: ms(50), more: Duration::ZERO });
+    let one = member_with(&mut world, |_, group| group.commit_interval = ms(60));
+    world.run(secs(2));
+    let before = count(&world, one, "commit");
+    for _ in 0..10 {
+        world.fill("t", 0, 1);
+        world.run(secs(1));
+    }
+    assert_eq!(count(&world, one, "commit") - before, 10);
 }

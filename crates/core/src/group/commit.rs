@@ -193,6 +193,13 @@ struct Waiting {
     error: Option<CommitError>,
 }
 
+impl Want {
+    /// Nobody waits for it in particular.
+    fn is_idle(&self) -> bool {
+        self.exactly.is_none() && self.tickets.is_empty()
+    }
+}
+
 impl Commits {
     pub(super) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.flight.is_none()
@@ -347,6 +354,9 @@ impl Machine {
         for (index, want) in wanted {
             let cursor = &self.cursors[index];
             let Some(stake) = &cursor.stake else { continue };
+            if want.is_idle() && !cursor.commit_is_due() {
+                continue; // the request before it carried as much
+            }
             let done = cursor.done();
             let exactly = want.exactly.clone();
             let of_done = || done.map(|offset| (offset, stake.epoch_before(offset), String::new()));

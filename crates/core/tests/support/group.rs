@@ -274,7 +274,7 @@ impl World {
         }
         let group = it.group_id();
         if let (Wanted::Through(at, to), Settled::Commit(Ok(()))) = (&wanted, &settled) {
-            self.wards[&group].check_settled(at, *to);
+            self.wards[&group].check_settled(client, at, *to);
         }
         self.clients[client].caller.settled.push((self.now, ticket, settled));
     }

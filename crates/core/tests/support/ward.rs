@@ -313,8 +313,12 @@ impl Ward {
         part.highest = part.highest.max(Some(offset));
     }
 
-    /// A commit through `to` was answered: the coordinator has accepted as much.
-    pub fn check_settled(&self, at: &TopicPartition, to: i64) {
+    /// A commit through `to` was answered: the coordinator has accepted as much, unless the caller has gone back since.
+    pub fn check_settled(&self, client: usize, at: &TopicPartition, to: i64) {
+        let floor = self.standings.get(&client).and_then(|standing| standing.floors.get(at));
+        if floor.is_some_and(|&floor| floor < to) {
+            return;
+        }
         let highest = self.parts.get(at).and_then(|part| part.highest);
         assert!(
             highest >= Some(to),
