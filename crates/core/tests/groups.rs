@@ -4,7 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use ottla_core::{Config, GroupConfig};
+use ottla_broker::{ApiKey, Fault as Mishap};
+use ottla_core::{Config, Event, GroupConfig};
 use support::*;
 
 const G: &str = "g";
@@ -126,4 +127,22 @@ fn what_is_on_its_way_is_not_committed_again_at_the_interval() {
         world.run(secs(1));
     }
     assert_eq!(count(&world, one, "commit") - before, 10);
+}
+
+#[test]
+fn an_answer_to_a_heartbeat_from_before_the_join_is_no_answer_for_after_it() {
+    let mut world = filled(1, 2, 10);
+    world.net.latency_of.insert(1, Latency { least: ms(5), more: ms(5) });
+    let one = member_with(&mut world, |_, group| group.heartbeat_interval = ms(300));
+    world.run(secs(1));
+    for nth in 1..30 {
+        world.mishap(Mishap::delay(ApiKey::Heartbeat, ms(20 * nth)).times(2));
+        let two = member_with(&mut world, |_, group| group.heartbeat_interval = ms(300));
+        world.until(secs(2), "each has one", |w| owned(w, one) == 1 && owned(w, two) == 1);
+        world.close(two, secs(1));
+        world.until(secs(2), "the first has both", |w| owned(w, one) == 2);
+    }
+    let lost = world.clients.iter().flat_map(|client| &client.events);
+    let lost = lost.filter(|(_, event)| matches!(event, Event::PartitionsLost { .. }));
+    assert_eq!(lost.count(), 0);
 }

@@ -102,6 +102,7 @@ impl Machine {
         group.member = answer.member_id;
         group.generation = answer.generation_id;
         group.protocol = answer.protocol_name.unwrap_or_default();
+        group.heartbeat = None; // one under way asks for who we were before
         group.heartbeat_due = Some(now + group.config.heartbeat_interval);
         let session = now + group.config.session_timeout;
         self.wake_group(session);
