@@ -43,7 +43,7 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("chaos", "a group whose members are killed and frozen", || test::chaos(CHAOS))?;
     steps.step("mixed", "groups with members of every other make", || test::mixed(&peers::build()?))?;
     steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))?;
-    steps.step("nodes", "a group whose coordinator dies, on three nodes", test::nodes)
+    steps.step("nodes", "groups on three nodes that die, too", || test::nodes(CHAOS))
 }
 
 fn read_back() -> Result<()> {

@@ -38,6 +38,8 @@ const NODES: &str = "OTTLA_TEST_KAFKA_NODES";
 const NODES_DIR: &str = "OTTLA_TEST_KAFKA_NODES_DIR";
 /// How long the chaos lasts.
 const CHAOS: &str = "OTTLA_CHAOS_SECONDS";
+/// As long as it lasts here; soak has more patience.
+const CHAOS_TIME: Duration = Duration::from_secs(20);
 
 /// What a step of its own runs.
 const APART: [&str; 5] = ["kafka_restart_", "kafka_nodes_", "kafka_chaos_", "kafka_mixed_", "kafka_peers_"];
@@ -64,9 +66,9 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("kafka", "tests on a real Kafka", || tests_on(with_topics(&mut filled)?))?;
     drop(filled);
     steps.step("mixed", "groups with members of Kafka's own client", || mixed(&[]))?;
-    steps.step("chaos", "a group whose members are killed and frozen", || chaos(Duration::from_secs(20)))?;
+    steps.step("chaos", "a group whose members are killed and frozen", || chaos(CHAOS_TIME))?;
     steps.step("restart", "tests that stop a real Kafka", || restarts(1))?;
-    steps.step("nodes", "a group whose coordinator dies, on three nodes", nodes)
+    steps.step("nodes", "groups on three nodes that die, too", || nodes(CHAOS_TIME))
 }
 
 fn without_kafka(steps: &mut Steps) -> Result<()> {
@@ -172,11 +174,11 @@ pub(crate) fn chaos(time: Duration) -> Result<()> {
 }
 
 /// The tests that stop nodes of a cluster.
-pub(crate) fn nodes() -> Result<()> {
-    let kafka = Kafka::start_nodes("nodes", 3, &Settings::default())?;
+pub(crate) fn nodes(chaos: Duration) -> Result<()> {
+    let kafka = Kafka::start_nodes("nodes", 3, &for_groups())?;
     let mut test = ignored_tests("kafka_nodes*");
     test.args(["--test-threads=1", "--nocapture"]);
-    test.env(XTASK, own_binary());
+    test.env(XTASK, own_binary()).env(CHAOS, chaos.as_secs().to_string());
     some_passed(test.env(NODES, kafka.bootstrap()).env(NODES_DIR, kafka.dir()))
 }
 

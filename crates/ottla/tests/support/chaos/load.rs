@@ -1,0 +1,274 @@
+//! Records that keep coming, and somebody who watches what the group commits; both go on while brokers come and go.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use ottla::{Address, Code, Options, raw::Connection};
+use ottla_wire::{
+    message::{
+        CreateTopicsRequest, FindCoordinatorRequest, ListOffsetsRequest, MetadataRequest, OffsetFetchRequest,
+        ProduceRequest, Request,
+        create_topics_request::CreatableTopic,
+        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
+        metadata_request::MetadataRequestTopic,
+        offset_fetch_request::OffsetFetchRequestTopic,
+        produce_request::{PartitionProduceData, TopicProduceData},
+    },
+    record::Codec,
+};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+
+use super::{BATCH, PARTITIONS, history::Sample, now};
+
+/// A pause after something did not work.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Records that keep coming. One that is sent again because no answer came may be there twice.
+pub struct Load {
+    task: JoinHandle<Client>,
+    stop: Option<oneshot::Sender<()>>,
+    topic: String,
+}
+
+impl Load {
+    /// Makes the topic and begins to fill it.
+    pub async fn begin(bootstrap: &str, topic: &str) -> Self {
+        let mut client = Client::new(bootstrap);
+        client.create(topic).await;
+        let (stop, mut stopped) = oneshot::channel();
+        let name = topic.to_owned();
+        let task = tokio::spawn(async move {
+            while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+                let (partition, count) = (fastrand::i32(0..PARTITIONS), fastrand::i64(1..=BATCH));
+                let _ = client.produce(&name, partition, count).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            client
+        });
+        Self { task, stop: Some(stop), topic: topic.to_owned() }
+    }
+
+    /// Stops, and tells where the partitions end.
+    pub async fn end(&mut self) -> Vec<i64> {
+        self.stop = None;
+        let mut client = (&mut self.task).await.unwrap();
+        let mut ends = Vec::new();
+        for partition in 0..PARTITIONS {
+            ends.push(client.end(&self.topic, partition).await);
+        }
+        ends
+    }
+}
+
+/// Somebody who asks all the time what is committed.
+pub struct Watch {
+    task: JoinHandle<Vec<Sample>>,
+    stop: Option<oneshot::Sender<()>>,
+    newest: watch::Receiver<Vec<i64>>,
+}
+
+impl Watch {
+    /// Begins when the group has a coordinator: the first one has to make its topic of offsets.
+    pub async fn begin(bootstrap: &str, group: &str, topic: &str) -> Self {
+        let mut client = Client::new(bootstrap);
+        client.committed(group, topic).await;
+        let (stop, mut stopped) = oneshot::channel();
+        let (tell, newest) = watch::channel(Vec::new());
+        let (group, topic) = (group.to_owned(), topic.to_owned());
+        let task = tokio::spawn(async move {
+            let mut samples = Vec::new();
+            while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+                let (asked, committed) = client.committed(&group, &topic).await;
+                let answered = now();
+                let sample = |(partition, &offset)| Sample { asked, answered, partition, offset };
+                samples.extend((0..).zip(&committed).map(sample));
+                tell.send_replace(committed);
+                tokio::time::sleep(PAUSE).await;
+            }
+            samples
+        });
+        Self { task, stop: Some(stop), newest }
+    }
+
+    /// Waits until so much is committed.
+    pub async fn until(&mut self, ends: &[i64]) {
+        self.newest.wait_for(|committed| committed == ends).await.unwrap();
+    }
+
+    pub fn newest(&self) -> Vec<i64> {
+        self.newest.borrow().clone()
+    }
+
+    pub async fn end(&mut self) -> Vec<Sample> {
+        self.stop = None;
+        (&mut self.task).await.unwrap()
+    }
+}
+
+/// Asks the brokers of a cluster, whichever are there; what fails is asked again.
+struct Client {
+    bootstrap: Vec<String>,
+    connections: BTreeMap<String, Connection>,
+    leaders: BTreeMap<i32, String>,
+    coordinator: Option<String>,
+}
+
+impl Client {
+    fn new(bootstrap: &str) -> Self {
+        let bootstrap = bootstrap.split(',').map(str::to_owned).collect();
+        Self { bootstrap, connections: BTreeMap::new(), leaders: BTreeMap::new(), coordinator: None }
+    }
+
+    async fn create(&mut self, topic: &str) {
+        let creatable = CreatableTopic {
+            name: topic.to_owned(),
+            num_partitions: PARTITIONS,
+            // As many as the broker makes unless told.
+            replication_factor: -1,
+            ..CreatableTopic::default()
+        };
+        let request = CreateTopicsRequest {
+            topics: vec![creatable],
+            timeout_ms: 10_000,
+            ..CreateTopicsRequest::default()
+        };
+        let response = self.ask_any(&request).await;
+        assert_eq!(Code(response.topics[0].error_code), Code::NONE, "{response:?}");
+    }
+
+    /// Appends records, if that works.
+    async fn produce(&mut self, topic: &str, partition: i32, count: i64) -> Option<()> {
+        let data = PartitionProduceData {
+            index: partition,
+            records: Some(crate::support::batch(Codec::None, partition, 0, count).into()),
+            ..PartitionProduceData::default()
+        };
+        let topic_data = TopicProduceData {
+            name: topic.to_owned(),
+            partition_data: vec![data],
+            ..TopicProduceData::default()
+        };
+        let request = ProduceRequest {
+            acks: -1,
+            timeout_ms: 2000,
+            topic_data: vec![topic_data],
+            ..ProduceRequest::default()
+        };
+        let leader = self.leader(topic, partition).await?;
+        let response = self.ask(&leader, &request, 12).await;
+        let code = response.map(|response| Code(response.responses[0].partition_responses[0].error_code));
+        if code != Some(Code::NONE) {
+            self.leaders.clear();
+        }
+        (code == Some(Code::NONE)).then_some(())
+    }
+
+    /// Where a partition ends.
+    async fn end(&mut self, topic: &str, partition: i32) -> i64 {
+        let latest = ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
+        let topics = vec![ListOffsetsTopic { name: topic.to_owned(), partitions: vec![latest] }];
+        let request = ListOffsetsRequest { replica_id: -1, topics, ..ListOffsetsRequest::default() };
+        loop {
+            if let Some(leader) = self.leader(topic, partition).await
+                && let Some(response) = self.ask(&leader, &request, i16::MAX).await
+            {
+                let found = &response.topics[0].partitions[0];
+                if Code(found.error_code) == Code::NONE {
+                    return found.offset;
+                }
+            }
+            self.leaders.clear();
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What is committed for each partition, and when that was asked.
+    async fn committed(&mut self, group: &str, topic: &str) -> (u64, Vec<i64>) {
+        let partition_indexes = (0..PARTITIONS).collect();
+        let topics = Some(vec![OffsetFetchRequestTopic { name: topic.to_owned(), partition_indexes }]);
+        let request = OffsetFetchRequest { group_id: group.to_owned(), topics, ..Default::default() };
+        loop {
+            let coordinator = self.coordinator(group).await;
+            let asked = now();
+            // Version 8 asks for several groups at once.
+            if let Some(response) = self.ask(&coordinator, &request, 7).await
+                && Code(response.error_code) == Code::NONE
+            {
+                let mut found = response.topics.into_iter().next().unwrap().partitions;
+                found.sort_by_key(|partition| partition.partition_index);
+                return (asked, found.iter().map(|partition| partition.committed_offset).collect());
+            }
+            self.coordinator = None;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn coordinator(&mut self, group: &str) -> String {
+        if let Some(known) = &self.coordinator {
+            return known.clone();
+        }
+        let request =
+            FindCoordinatorRequest { coordinator_keys: vec![group.to_owned()], ..Default::default() };
+        loop {
+            let found = self.ask_any(&request).await.coordinators.remove(0);
+            if Code(found.error_code) == Code::NONE {
+                let address = format!("{}:{}", found.host, found.port);
+                self.coordinator = Some(address.clone());
+                return address;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn leader(&mut self, topic: &str, partition: i32) -> Option<String> {
+        if self.leaders.is_empty() {
+            let name = MetadataRequestTopic { name: Some(topic.to_owned()), ..Default::default() };
+            let request = MetadataRequest { topics: Some(vec![name]), ..Default::default() };
+            let metadata = self.ask_any(&request).await;
+            let brokers: BTreeMap<_, _> =
+                metadata.brokers.iter().map(|b| (b.node_id, (&b.host, b.port))).collect();
+            for partition in metadata.topics.iter().flat_map(|topic| &topic.partitions) {
+                if let Some((host, port)) = brokers.get(&partition.leader_id) {
+                    self.leaders.insert(partition.partition_index, format!("{host}:{port}"));
+                }
+            }
+        }
+        self.leaders.get(&partition).cloned()
+    }
+
+    /// Asks one after the other until one answers.
+    async fn ask_any<R: Request>(&mut self, request: &R) -> R::Response {
+        loop {
+            for address in self.bootstrap.clone() {
+                if let Some(response) = self.ask(&address, request, i16::MAX).await {
+                    return response;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn ask<R: Request>(&mut self, address: &str, request: &R, cap: i16) -> Option<R::Response> {
+        let mut connection = match self.connections.remove(address) {
+            Some(connection) => connection,
+            None => dial(address).await?,
+        };
+        let response = connection.call_at_most(request, cap).await.ok()?;
+        self.connections.insert(address.to_owned(), connection);
+        Some(response)
+    }
+}
+
+async fn dial(address: &str) -> Option<Connection> {
+    let limit = Duration::from_secs(2);
+    let options = Options {
+        connect_timeout: limit,
+        handshake_timeout: limit,
+        request_timeout: 2 * limit,
+        ..Options::default()
+    };
+    let address: Address = address.parse().expect("an address");
+    Connection::dial(&address, &options).await.ok()
+}
