@@ -172,9 +172,10 @@ it was at the start.
 Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
 gives up with exit code 1; once one was, it waits through outages.
 
-With -g a record counts as done, and is committed, once it is written to standard output. --from is then for partitions
-that the group has no offset for. Partitions go to other members when these come, and come back when they go; when they
-are given up, what was printed is committed first. Ctrl-C commits and leaves the group.
+With -g a record counts as done, and is committed, once it is written to standard output; of a pipe that ends early
+(head), what it held is done too, so say how many with -n. --from is then for partitions that the group has no offset
+for. Partitions go to other members when these come, and come back when they go; when they are given up, what was
+printed is committed first. Ctrl-C commits and leaves the group.
 
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
 headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}.

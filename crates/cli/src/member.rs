@@ -67,6 +67,11 @@ impl Member {
         }
     }
 
+    /// Gives up at once what is to be given up.
+    pub(crate) fn let_go(&mut self) {
+        while self.revoked.try_recv().is_ok() {}
+    }
+
     /// Commits what was written out, and leaves the group.
     pub(crate) async fn close<K>(self, reader: Reader<K>) -> Result<(), Error> {
         let Self { control, revoked, cut, .. } = self;

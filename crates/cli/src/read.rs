@@ -18,12 +18,16 @@ use crate::{
     plan::ReadPlan,
     progress::{Progress, Tally},
     row::Place,
-    tell::Failure,
+    tell::{self, Failure},
     watch::watch,
 };
 
 /// How long what was formatted may take to get out after Ctrl-C; who does not take it by then never will.
 const GRACE: Duration = Duration::from_millis(100);
+/// So long the other members of a group wait for whoever reads our output.
+const STUCK: Duration = Duration::from_secs(2);
+/// After so long somebody who pressed Ctrl-C wants to know what is going on.
+const SLOW_CLOSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
     match &plan.membership {
@@ -59,11 +63,22 @@ async fn print<K>(
     let closed = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(()), // who asks twice does not want to wait
-        closed = reading.close() => closed,
+        closed = tell_if_slow(reading.close()) => closed,
     };
     end?;
     closed?;
     Ok(exit)
+}
+
+async fn tell_if_slow<T>(closing: impl Future<Output = T>) -> T {
+    let mut closing = pin!(closing);
+    match tokio::time::timeout(SLOW_CLOSE, &mut closing).await {
+        Ok(closed) => closed,
+        Err(_) => {
+            tell::note("committing and leaving the group takes longer than usual; Ctrl-C ends it at once");
+            closing.await
+        }
+    }
 }
 
 fn builder(plan: &ReadPlan) -> Builder {
@@ -158,12 +173,13 @@ impl<'a, K> Reading<'a, K> {
         match ready.await {
             Some(batch) => Ok(batch),
             None => loop {
-                output.flush().await?;
+                flush(&mut self.member, output).await?;
                 tokio::select! {
                     biased;
                     revoked = member::revoked(&mut self.member) => {
                         // What was printed is said to be done while that still counts.
-                        output.finish().await?;
+                        let finished = tokio::time::timeout(STUCK, output.finish()).await;
+                        finished.unwrap_or(Ok(()))?;
                         drop(revoked);
                     }
                     batch = &mut next => return Ok(batch),
@@ -178,7 +194,7 @@ impl<'a, K> Reading<'a, K> {
         loop {
             match self.fill(&batch, &mut records, output) {
                 Fill::Full => {
-                    output.flush().await?;
+                    flush(&mut self.member, output).await?;
                     // Everything else (connections, Ctrl-C) gets its turn at least once a block.
                     tokio::task::yield_now().await;
                 }
@@ -258,6 +274,17 @@ impl<'a, K> Reading<'a, K> {
     fn note_fault(&mut self, at: TopicPartition, what: &str) {
         self.progress.note(what);
         self.failed.insert(at);
+    }
+}
+
+/// Hands over what was formatted. While nobody takes it, other members need not wait for us: what they get is not
+/// acknowledged, so that they print it.
+async fn flush(member: &mut Option<Member>, output: &mut Output) -> Result<(), Lost> {
+    loop {
+        if let Ok(flushed) = tokio::time::timeout(STUCK, output.flush()).await {
+            return flushed;
+        }
+        member.iter_mut().for_each(Member::let_go);
     }
 }
 

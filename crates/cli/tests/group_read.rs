@@ -1,12 +1,13 @@
 //! `ottla read -g` against the embedded broker: what was printed is committed, and only that.
 
 #![allow(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![allow(clippy::disallowed_methods, reason = "tests look at the clock")]
 
 mod support;
 
 use std::{
     io::{BufRead, BufReader, Read},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ottla_broker::{ApiKey, ClusterOptions, Code, Fault, GroupState};
@@ -159,6 +160,31 @@ fn what_did_not_get_out_is_not_committed() {
     assert_eq!(members(&cluster), 0);
 }
 
+/// Nobody takes what the first one prints; the second one gets its share all the same.
+#[test]
+fn a_stuck_output_holds_up_no_other_member() {
+    let cluster = Cluster::with_orders(2);
+    let line = "x".repeat(1000);
+    for partition in 0..2 {
+        for _ in 0..10 {
+            cluster.append(partition, &vec![line.as_str(); 100]);
+        }
+    }
+    let mut first = cluster.ottla("read -g g orders").start();
+    let stdout = first.stdout();
+    first.note("group g: reading orders 0-1");
+    let started = Instant::now();
+    let mut second = cluster.ottla("read -g g orders -f %p\\n").start();
+    let reading = second.note("group g: reading orders ");
+    let partition = reading.rsplit(' ').next().unwrap();
+    assert_eq!(second.line(), partition);
+    // A heartbeat (3 s) and the patience with the output (2 s); a revoke without end would have 48 s.
+    assert!(started.elapsed() < Duration::from_secs(24), "{:?}", started.elapsed());
+    drop(stdout);
+    first.end().done();
+    second.ends_cleanly_on("INT");
+}
+
 #[test]
 fn a_reader_that_has_enough_leaves_the_group() {
     let cluster = letters(100);
@@ -247,6 +273,19 @@ fn what_cannot_be_committed_is_a_failure() {
     assert_eq!(ended.sorted(), all(1));
     ended.failed("could not be committed");
     assert_eq!(members(&cluster), 0);
+}
+
+/// The broker that coordinates does not answer any more; who is told to end twice does not wait for it.
+#[test]
+fn ctrl_c_twice_waits_for_nobody() {
+    let cluster = letters(1);
+    let mut running = cluster.ottla("read -g g orders").start();
+    assert_eq!(lines(&mut running, 3), all(1));
+    until("it is committed", || committed(&cluster) == [Some(1); 3]);
+    cluster.change(|cluster| cluster.fault(Fault::silence(ApiKey::LeaveGroup).always()));
+    running.signal("INT");
+    running.note("takes longer than usual");
+    running.ends_cleanly_on("INT");
 }
 
 #[test]
