@@ -15,15 +15,14 @@ use std::time::{Duration, Instant};
 /// Where a group stands.
 ///
 /// ```text
-///                     first join                          all have joined, or rebalance time-out
-///          [ Empty ]------------------> [ Preparing ]-------------------------> [ Completing ]
-///               ^                        |  ^   ^  Rebalance                       Rebalance |
-///               |  all have left         |  |   |                                   |        |
-///               +------------------------+  |   |  join, leave, session end,        |        | the leader syncs
-///                                           |   |  sync time-out                    |        |
-///                                           |   +-----------------------------------+        v
-///                                           +------------------------------------------- [ Stable ]
-///                                              the leader joins, new metadata, join, leave, session end
+///                               all have joined, or           the leader
+///               first join      rebalance time-out            syncs
+///   [ Empty ]-------------> [ Preparing ]---------> [ Completing ]---------> [ Stable ]
+///       ^                    |  Rebalance             Rebalance                  |
+///       |   nobody is left   |      ^                       |                    |
+///       +--------------------+      +-----------------------+--------------------+
+///                                     join, leave, new metadata, session end, sync time-out;
+///                                     in Stable also when the leader joins as it was
 /// ```
 ///
 /// A group that is not there is said to be `Dead`.

@@ -106,9 +106,11 @@ pub(crate) fn compare(script: fn(&mut Peer, &str)) {
     let topic = format!("compare-{:08x}", fastrand::u32(..));
     let mut kafka = Peer::new("Kafka", &real);
     let mut ours = Peer::new("ours", &broker.bootstrap());
-    for peer in [&mut kafka, &mut ours] {
-        script(peer, &topic);
-    }
+    std::thread::scope(|scope| {
+        for peer in [&mut kafka, &mut ours] {
+            scope.spawn(|| script(peer, &topic));
+        }
+    });
     assert!(!kafka.transcript.is_empty());
     let differing: Vec<String> = kafka
         .transcript
