@@ -4,9 +4,13 @@
 
 mod support;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders};
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState, Leaders};
 use ottla_core::{Address, Assignor, Config, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition};
 use ottla_wire::{
     code::Code,
@@ -15,7 +19,6 @@ use ottla_wire::{
         offset_commit_response::OffsetCommitResponse, offset_fetch_response::OffsetFetchResponse,
     },
 };
-use std::sync::Mutex;
 use support::*;
 
 /// What runs in every test run.
@@ -99,6 +102,9 @@ struct Chaos {
     loading: bool,
     pace: Duration,
     member: MemberShape,
+    /// Whether commits carry leader epochs: without them a log that was cut behind a committed offset and has grown again
+    /// looks as if nothing had happened.
+    epochs: bool,
 }
 
 /// What all members of a schedule have in common.
@@ -217,7 +223,7 @@ impl Chaos {
         let nodes = rng.i32(1..=3);
         let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..10));
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
-        let cluster = some_age(&mut rng);
+        let (cluster, epochs) = some_age(&mut rng);
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
         let topics: Vec<String> = (0..rng.u32(1..=3)).map(|nth| format!("t{nth}")).collect();
         for (nth, topic) in topics.iter().enumerate() {
@@ -238,7 +244,7 @@ impl Chaos {
         let pace = ms(rng.u64(5..=800));
         let member = some_shape(&mut rng);
         let (down, dark) = (Vec::new(), Vec::new());
-        let mut chaos = Self { world, rng, topics, kinds, down, dark, loading: false, pace, member };
+        let mut chaos = Self { world, rng, topics, kinds, down, dark, loading: false, pace, member, epochs };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         (0..chaos.rng.u32(1..4)).for_each(|_| chaos.join());
         chaos
@@ -414,6 +420,9 @@ impl Chaos {
     }
 
     fn truncate(&mut self) {
+        if !self.epochs {
+            return;
+        }
         let Some((topic, partition)) = self.place() else { return };
         let (start, end) =
             (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
@@ -767,7 +776,20 @@ impl Chaos {
     fn behind(&self) -> Option<String> {
         let ward = &self.world.wards[G];
         let behind = |topic: &String| ward.behind(&self.world.cluster, &self.world.truth, topic);
-        self.topics.iter().find_map(behind).or_else(|| ward.unowned(&self.world.truth, &self.topics))
+        self.unsettled()
+            .or_else(|| self.topics.iter().find_map(behind))
+            .or_else(|| ward.unowned(&self.world.truth, &self.topics))
+    }
+
+    /// Whether the group is not stable, or has others than those who run.
+    fn unsettled(&self) -> Option<String> {
+        let group = self.world.cluster.group(G)?;
+        let ids: BTreeSet<_> = group.members.iter().map(|member| member.id.clone()).collect();
+        let member = |&client: &usize| self.world.clients[client].machine.member().map(|member| member.id);
+        let running: BTreeSet<_> = self.running().iter().filter_map(member).collect();
+        let settled =
+            group.state == GroupState::Stable && ids == running && ids.len() == self.running().len();
+        (!settled).then(|| format!("the group is {} of {ids:?}, {running:?} run", group.state))
     }
 
     fn fill_all(&mut self, records: u32) {
@@ -814,7 +836,7 @@ impl Chaos {
 }
 
 /// Coordinators of several ages.
-fn some_age(rng: &mut fastrand::Rng) -> ClusterOptions {
+fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, bool) {
     let new = ClusterOptions::new().session_timeouts(ms(10), secs(1800));
     let new = if rng.bool() { new.initial_rebalance_delay(ms(rng.u64(0..3000))) } else { new };
     match rng.u32(0..4) {
@@ -823,20 +845,21 @@ fn some_age(rng: &mut fastrand::Rng) -> ClusterOptions {
             let old = new.versions(ApiKey::JoinGroup, 0, 2).versions(ApiKey::SyncGroup, 0, 1);
             let old = old.versions(ApiKey::Heartbeat, 0, 1).versions(ApiKey::LeaveGroup, 0, 1);
             let old = old.versions(ApiKey::OffsetCommit, 0, 3).versions(ApiKey::OffsetFetch, 0, 3);
-            old.versions(ApiKey::FindCoordinator, 0, 1)
+            (old.versions(ApiKey::FindCoordinator, 0, 1), false)
         }
         1 => {
             // Kafka 2.4
             let old = new.versions(ApiKey::JoinGroup, 0, 6).versions(ApiKey::SyncGroup, 0, 4);
             let old = old.versions(ApiKey::OffsetCommit, 0, 8).versions(ApiKey::OffsetFetch, 0, 6);
-            old.versions(ApiKey::FindCoordinator, 0, 3).versions(ApiKey::LeaveGroup, 0, 4)
+            (old.versions(ApiKey::FindCoordinator, 0, 3).versions(ApiKey::LeaveGroup, 0, 4), true)
         }
-        _ => new,
+        _ => (new, true),
     }
 }
 
 fn some_shape(rng: &mut fastrand::Rng) -> MemberShape {
     let session = ms(rng.u64(1500..10_000));
+    let heartbeat = session / rng.u32(3..8);
     let choices: [Vec<Arc<dyn Assignor>>; 4] = [
         vec![Arc::new(Range), Arc::new(RoundRobin)],
         vec![Arc::new(RoundRobin)],
@@ -846,8 +869,9 @@ fn some_shape(rng: &mut fastrand::Rng) -> MemberShape {
     MemberShape {
         start: if rng.u32(0..4) == 0 { Start::Latest } else { Start::Earliest },
         session,
-        rebalance: ms(rng.u64(2000..20_000)),
-        heartbeat: session / rng.u32(3..8),
+        // Members hear of a rebalance by their heartbeats.
+        rebalance: 3 * heartbeat + ms(rng.u64(1000..20_000)),
+        heartbeat,
         commit_interval: ms([40, 200, 1000, 3000][rng.usize(0..4)]),
         metadata_max_age: ms([300, 2000, 10_000][rng.usize(0..3)]),
         request_timeout: secs([1, 5, 5, 30][rng.usize(0..4)]),

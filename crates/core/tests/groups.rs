@@ -146,3 +146,17 @@ fn an_answer_to_a_heartbeat_from_before_the_join_is_no_answer_for_after_it() {
     let lost = lost.filter(|(_, event)| matches!(event, Event::PartitionsLost { .. }));
     assert_eq!(lost.count(), 0);
 }
+
+#[test]
+fn an_offset_committed_before_the_beginning_is_known_is_not_replaced_by_it() {
+    let mut world = filled(1, 1, 10);
+    world.mishap(Mishap::delay(ApiKey::ListOffsets, secs(2)));
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(1), "it is assigned", |w| owned(w, one) == 1);
+    let ticket = world.commit_offsets(one, &tp("t", 0), 7).expect("it is ours");
+    world.until(secs(1), "it is committed", |w| w.clients[one].caller.answer(ticket).is_some());
+    world.until(secs(3), "it is read from its beginning", |w| w.reads(one).len() == 10);
+    world.run(secs(3));
+    assert_eq!(world.cluster.committed(G, "t", 0), Some(7));
+}

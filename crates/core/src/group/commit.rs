@@ -284,6 +284,9 @@ impl Machine {
         let Some(group) = &mut self.group else { return Err(CommitError::Closed) };
         for (index, offset) in &found {
             group.commits.wanted.entry(*index).or_default().exactly = Some(offset.clone());
+            if let Some(stake) = &mut self.cursors[*index].stake {
+                stake.spoken_for = stake.tenure.front().is_none();
+            }
         }
         let mut indices: Vec<usize> = found.into_iter().map(|(index, _)| index).collect();
         indices.sort_unstable();

@@ -62,6 +62,8 @@ pub(crate) struct Stake {
     pub(super) covered: Option<i64>,
     /// Where the reader began.
     pub(super) began: Option<i64>,
+    /// The user committed an offset before it was known where to begin: that stands until something is done.
+    pub(super) spoken_for: bool,
     /// The offset after the last record that was handed out, in the turns before this one.
     handed: Option<i64>,
     /// From which offsets on which leader epoch holds, of what was fetched.
@@ -80,6 +82,7 @@ impl Stake {
             hook: None,
             covered: None,
             began: None,
+            spoken_for: false,
             handed: None,
             epochs: Vec::new(),
         }
@@ -101,6 +104,9 @@ impl Stake {
             None => {
                 self.tenure.restart(start);
                 self.began = Some(start);
+                if self.spoken_for {
+                    self.covered = Some(start);
+                }
                 start
             }
             Some(_) => {

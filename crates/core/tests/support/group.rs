@@ -54,8 +54,7 @@ impl World {
             Commit::Offsets(offsets) => offsets.clone(),
             _ => Vec::new(),
         };
-        let fronts: Vec<_> =
-            wishes.iter().map(|(at, _)| self.front(client, at).unwrap_or(i64::MAX)).collect();
+        let fronts: Vec<_> = wishes.iter().map(|(at, _)| self.front(client, at)).collect();
         let it = &mut self.clients[client];
         let result = it.machine.commit(what);
         if let Ok(ticket) = &result {
@@ -91,10 +90,11 @@ impl World {
         ticket
     }
 
-    /// How far everything of a partition is done, as its latest piece says.
-    fn front(&self, client: usize, at: &TopicPartition) -> Option<i64> {
+    /// How far everything of a partition is done, as its latest piece says; 0 where nothing was handed out yet.
+    fn front(&self, client: usize, at: &TopicPartition) -> i64 {
         let reads = self.clients[client].reader.reads.iter().rev();
-        reads.filter(|read| read.at == *at).find_map(|read| read.turn.tenure()).and_then(|t| t.front())
+        let tenure = reads.filter(|read| read.at == *at).find_map(|read| read.turn.tenure());
+        tenure.filter(|tenure| tenure.is_open()).and_then(|tenure| tenure.front()).unwrap_or(0)
     }
 
     pub fn subscribe(&mut self, client: usize, topics: &[&str]) {

@@ -236,6 +236,7 @@ impl Ward {
     pub fn wished(&mut self, client: usize, at: &TopicPartition, offset: i64, front: i64) {
         let Some(standing) = self.standings.get_mut(&client) else { return };
         standing.lower(at, offset.min(front));
+        standing.chosen.insert(at.clone());
         self.acked_through(at, offset);
     }
 
