@@ -229,6 +229,7 @@ impl Machine {
         if ids.is_empty() {
             return;
         }
+        let lost = &self.explain(peer, lost);
         if let Some(pause) = self.peer_down(now, peer, lane) {
             let (address, reason) = (lost.address.clone(), lost.reason.clone());
             self.tell(Event::Retrying { peer, address, reason, pause });

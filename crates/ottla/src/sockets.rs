@@ -25,7 +25,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 ///
 /// What happened at each address.
 pub(crate) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    let found = lookup_host((host, port)).await.map_err(|error| format!("cannot look up {host}: {error}"))?;
+    let found = lookup_host((host, port)).await.map_err(|error| format!("cannot connect: {error}"))?;
     let addresses = interleave(found.collect());
     if addresses.is_empty() {
         return Err(format!("{host} has no address"));

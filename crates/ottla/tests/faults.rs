@@ -542,3 +542,20 @@ async fn never_is_a_duration() {
     let error = Reader::builder("x").topic("t").client_id("x".repeat(40_000)).open().unwrap_err();
     assert!(error.to_string().contains("client_id has 40000 bytes"), "{error}");
 }
+
+/// The commonest mistake with Kafka in a container: the bootstrap address works, those that the brokers advertise do not.
+#[tokio::test]
+async fn an_advertised_address_that_cannot_be_reached_is_named_beside_who_named_it() {
+    let broker = broker(&[("t", 1)]).await;
+    let bootstrap = broker.bootstrap();
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let node = broker.with(|cluster| cluster.nodes()[0].id);
+    broker.with(|cluster| cluster.set_address(node, "127.0.0.1", dead.port())).unwrap();
+    let mut reader = Reader::builder(bootstrap.clone()).topic("t").max_attempts(2).open().unwrap();
+    let error = soon("an error", reader.next()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unreachable);
+    for part in [dead.to_string(), bootstrap, format!("broker {node} advertises")] {
+        assert!(error.to_string().contains(&part), "{error}");
+    }
+    println!("{error}");
+}

@@ -169,7 +169,7 @@ impl Machine {
         if code != Code::NONE {
             return self.poor_metadata(now, peer, &format!("answered metadata with {code}"));
         }
-        self.take_brokers(now, response);
+        self.take_brokers(now, peer, response);
         self.match_topics(response);
         let mut complete = self.names_all_topics(peer, response);
         for topic in &response.topics {
@@ -269,10 +269,10 @@ impl Machine {
         }
     }
 
-    fn take_brokers(&mut self, now: Instant, response: &MetadataResponse) {
+    fn take_brokers(&mut self, now: Instant, peer: Peer, response: &MetadataResponse) {
         for broker in &response.brokers {
             if let Ok(port) = u16::try_from(broker.port) {
-                self.learn_node(now, broker.node_id, Address { host: broker.host.clone(), port });
+                self.learn_node(now, broker.node_id, Address { host: broker.host.clone(), port }, peer);
             }
         }
         let listed = |id: i32| response.brokers.iter().any(|b| b.node_id == id);
@@ -282,19 +282,23 @@ impl Machine {
         }
     }
 
-    /// Enters a broker, or its new address.
-    pub(crate) fn learn_node(&mut self, now: Instant, id: i32, address: Address) {
+    /// Enters a broker, or its new address, as told by another.
+    pub(crate) fn learn_node(&mut self, now: Instant, id: i32, address: Address, from: Peer) {
         let peer = Peer::Node(id);
+        let named_by = self.nodes.get(&from).map(|teller| teller.address.clone());
         match self.nodes.get_mut(&peer) {
             Some(node) if node.address == address => {}
             Some(node) => {
                 node.address = address;
+                (node.named_by, node.has_answered) = (named_by, false);
                 node.phase = super::node::Phase::Open;
                 node.dirty = true;
                 self.hang_up_all(now, peer);
             }
             None => {
-                self.nodes.insert(peer, Node::new(address, self.config.max_bytes));
+                let mut node = Node::new(address, self.config.max_bytes);
+                node.named_by = named_by;
+                self.nodes.insert(peer, node);
             }
         }
     }

@@ -59,6 +59,10 @@ pub(crate) enum FetchLane {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) address: Address,
+    /// Whose answer named this address.
+    pub(crate) named_by: Option<Address>,
+    /// Whether anything ever came from there.
+    pub(crate) has_answered: bool,
     pub(crate) phase: Phase,
     pub(crate) backoff: Backoff,
     /// The lane that failed last: only an answer on it shows that it works again.
@@ -101,6 +105,8 @@ impl Node {
     pub(crate) fn new(address: Address, max_bytes: i32) -> Self {
         Self {
             address,
+            named_by: None,
+            has_answered: false,
             phase: Phase::Open,
             backoff: Backoff::default(),
             failed: None,

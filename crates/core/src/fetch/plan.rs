@@ -394,7 +394,9 @@ impl Machine {
         if let Some(endpoint) = endpoints.iter().find(|e| e.node_id == hint.leader_id)
             && let Ok(port) = u16::try_from(endpoint.port)
         {
-            self.learn_node(now, hint.leader_id, Address { host: endpoint.host.clone(), port });
+            let teller = Peer::Node(self.cursors[index].leader.unwrap_or(hint.leader_id));
+            let address = Address { host: endpoint.host.clone(), port };
+            self.learn_node(now, hint.leader_id, address, teller);
         }
         let known = self.nodes.contains_key(&Peer::Node(hint.leader_id));
         if known {

@@ -81,7 +81,7 @@ impl Machine {
     }
 
     fn coordinator_found(&mut self, now: Instant, node: i32, address: Address) {
-        self.learn_node(now, node, address.clone());
+        self.learn_node(now, node, address.clone(), Peer::Node(node));
         if let Some(group) = &mut self.group {
             group.coordinator = Coordinator::At(node);
             let group = group.config.id.clone();

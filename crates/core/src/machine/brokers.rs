@@ -44,14 +44,20 @@ impl Machine {
     }
 
     pub(super) fn answered(&mut self, peer: Peer) {
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            node.phase = NodePhase::Open;
+            node.dirty = true;
+            node.has_answered = true;
+        }
+        // A bootstrap address names brokers; whether those can be reached is another matter (a wrong advertised listener).
+        if matches!(peer, Peer::Seed(_)) && self.node_ids().next().is_some() {
+            self.failing.insert(peer);
+            return;
+        }
         self.failing.clear();
         if std::mem::take(&mut self.rounds) > 0 {
             self.outage = None;
             self.tell(Event::Reachable);
-        }
-        if let Some(node) = self.nodes.get_mut(&peer) {
-            node.phase = NodePhase::Open;
-            node.dirty = true;
         }
     }
 
@@ -82,10 +88,15 @@ impl Machine {
         node.dirty = true;
     }
 
-    /// One more peer failed; when all have, that is a round.
+    /// One more peer failed; when all have, or all brokers and a bootstrap address knows no better, that is a round.
     pub(super) fn count_failure(&mut self, peer: Peer, lost: &Lost) {
         self.failing.insert(peer);
-        if self.nodes.keys().any(|known| !self.failing.contains(known)) {
+        let spared = |peer: &Peer| !self.failing.contains(peer);
+        let seed = |peer: &Peer| matches!(peer, Peer::Seed(_));
+        let answered = |peer: &Peer| !spared(peer) && self.nodes[peer].has_answered;
+        let seeds_tried = self.nodes.keys().filter(|peer| seed(peer)).all(|peer| !spared(peer));
+        let seed_answered = self.nodes.keys().any(|peer| seed(peer) && answered(peer));
+        if self.nodes.keys().any(|peer| !seed(peer) && spared(peer)) || !(seeds_tried || seed_answered) {
             return;
         }
         self.failing.clear();
@@ -96,6 +107,20 @@ impl Machine {
             self.outage = Some(fault);
         }
         self.tell(Event::Unreachable { rounds, last });
+    }
+
+    /// What is known of an address that has never answered: who says that a broker is there.
+    pub(super) fn explain(&self, peer: Peer, lost: &Lost) -> Lost {
+        let told = match (peer, self.nodes.get(&peer)) {
+            (Peer::Node(id), Some(node)) if !node.has_answered => node.named_by.as_ref().map(|by| (id, by)),
+            _ => None,
+        };
+        let Some((id, by)) = told else { return lost.clone() };
+        let reason = format!(
+            "{} (the address that broker {id} advertises, as {by} says; can it be reached from here?)",
+            lost.reason
+        );
+        Lost { address: lost.address.clone(), reason }
     }
 
     pub(super) fn reply_overdue(&mut self, now: Instant, id: u64) {
