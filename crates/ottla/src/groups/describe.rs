@@ -112,7 +112,7 @@ fn not_ours(group: &str, told: Option<&str>) -> Error {
     match told.filter(|told| told.contains("is not a")) {
         Some(told) => {
             let what = format!("group {group} is not one of consumers, the broker says: {told}");
-            Error::refused(what, Code::GROUP_ID_NOT_FOUND)
+            Error::refused(what, Code::INCONSISTENT_GROUP_PROTOCOL)
         }
         None => missing(group),
     }

@@ -125,8 +125,9 @@ impl Groups {
     ///
     /// # Errors
     ///
-    /// With the code [`GROUP_ID_NOT_FOUND`](Code::GROUP_ID_NOT_FOUND) if there is no such group, or none of consumers;
-    /// else that the coordinator could not be asked in time, or refuses.
+    /// With the code [`GROUP_ID_NOT_FOUND`](Code::GROUP_ID_NOT_FOUND) if there is no such group, with
+    /// [`INCONSISTENT_GROUP_PROTOCOL`](Code::INCONSISTENT_GROUP_PROTOCOL) if it is not one of consumers (but of share
+    /// consumers, say); else that the coordinator could not be asked in time, or refuses.
     pub async fn describe(&mut self, group: &str) -> Result<GroupDescription, Error> {
         self.cluster.begin();
         describe::describe(&mut self.cluster, group).await
