@@ -10,7 +10,7 @@ mod support;
 
 use chaos::{
     Chaos,
-    history::{History, Line, Member, Sample},
+    history::{Commit, History, Line, Member},
     plays_a_member,
 };
 use kafka_support::environment;
@@ -39,9 +39,9 @@ mod checker {
             "30 assigned 0\n31 out 0 3\n32 ack 0 3\n33 out 0 4\n34 ack 0 4\n35 out 0 5\n36 ack 0 5\n40 gi";
         let members =
             [("one", one), ("two", two)].map(|(name, text)| Member::read(name, text, Vec::new()).unwrap());
-        let samples = [(9, -1), (15, 2), (19, 3), (29, 3), (39, 6)];
-        let sample = |(at, offset)| Sample { asked: at - 1, answered: at, partition: 0, offset };
-        History { members: members.into(), samples: samples.map(sample).into(), ends: vec![6], batch: 2 }
+        let commits = [(9, 0), (15, 2), (19, 3), (20, 3), (39, 6)];
+        let commit = |(at, offset)| Commit { from: at - 1, to: at, partition: 0, offset };
+        History { members: members.into(), commits: commits.map(commit).into(), ends: vec![6], batch: 2 }
     }
 
     fn line(text: &str) -> Line {
@@ -62,7 +62,7 @@ mod checker {
     fn a_good_run_is_good() {
         let (wrong, tally) = good().check();
         assert!(wrong.is_empty(), "{wrong:?}");
-        assert_eq!((tally.records, tally.handed_out, tally.tenures, tally.samples), (6, 6, 2, 5));
+        assert_eq!((tally.records, tally.handed_out, tally.tenures, tally.commits), (6, 6, 2, 5));
         assert_eq!((tally.repeated, tally.late, tally.refused), (0, 0, 0));
     }
 
@@ -72,6 +72,7 @@ mod checker {
             "1 assigned",
             "1 assigned 0 7",
             "2 given 3",
+            "2 lost 3 4",
             "3 out 1 22",
             "4 ack 1 22",
             "5 committing 1 22",
@@ -104,20 +105,32 @@ mod checker {
         assert!(found(0, &["20 out 0 3"], &[])[0].contains("which it has not"));
         assert!(found(0, &["17 assigned 0"], &[])[0].contains("which it has"));
         assert!(found(0, &["22 given 0"], &[])[0].contains("which it has not"));
+        assert!(found(0, &["9 lost 0"], &[])[0].contains("which it has not"));
     }
 
     #[test]
     fn a_commit_that_goes_back_is_found() {
         let mut history = good();
-        history.samples[3].offset = 2;
+        history.commits[3].offset = 2;
         assert!(history.check().0[0].contains("went from 3 to 2"));
     }
 
     #[test]
     fn a_commit_of_what_was_not_done_is_found() {
         let mut history = good();
-        history.samples[1].offset = 3;
-        assert!(history.check().0[0].contains("3 is committed for partition 0, but 2 was not done"));
+        history.commits[1].offset = 3;
+        assert!(history.check().0[0].contains("3 was committed for partition 0, but 2 was not done"));
+    }
+
+    #[test]
+    fn what_is_committed_while_it_is_given_up_counts() {
+        let mut history = good();
+        let lines = &mut history.members[0].lines;
+        lines[6].at = 21;
+        lines[7].at = 22;
+        lines.sort_by_key(|line| line.at);
+        history.commits.iter_mut().filter(|commit| commit.to < 23).for_each(|commit| commit.to += 4);
+        assert_eq!(history.check().0, [""; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the members of a group say of themselves, and whether it can be true of a group that loses nothing.
 //!
-//! Each member writes a line at once for everything that it does; somebody else samples what the group has committed.
-//! Times are microseconds of one machine's clock.
+//! Each member writes a line at once for everything that it does; the coordinator keeps a log of all commits. Times are
+//! microseconds of one machine's clock.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part of this")]
 
@@ -16,8 +16,10 @@ use std::{
 pub enum Deed {
     /// These partitions are its own from now on.
     Assigned(Vec<i32>),
-    /// It gives these up, or they were taken from it.
+    /// It gives these up; what it has of them it may still commit for a moment.
     Given(Vec<i32>),
+    /// These were taken from it, be it that it was just giving them up.
+    Lost(Vec<i32>),
     /// It got this record from the reader.
     Out(i32, i64),
     /// It said that this record is done.
@@ -49,6 +51,7 @@ impl fmt::Display for Line {
         match &self.deed {
             Deed::Assigned(partitions) => many(f, "assigned", partitions),
             Deed::Given(partitions) => many(f, "given", partitions),
+            Deed::Lost(partitions) => many(f, "lost", partitions),
             Deed::Out(partition, offset) => write!(f, "out {partition} {offset}"),
             Deed::Ack(partition, offset) => write!(f, "ack {partition} {offset}"),
             Deed::Committing(partition, offset) => write!(f, "committing {partition} {offset}"),
@@ -71,10 +74,14 @@ impl FromStr for Line {
         let number = |word: &str| word.parse().map_err(|_| wrong());
         let mut place = || Ok::<_, String>((number(word()?)? as i32, number(word()?)?));
         let deed = match verb {
-            "assigned" | "given" => {
+            "assigned" | "given" | "lost" => {
                 let partitions = text.split(' ').skip(2).map(|word| Ok(number(word)? as i32));
                 let partitions = partitions.collect::<Result<_, String>>()?;
-                if verb == "given" { Deed::Given(partitions) } else { Deed::Assigned(partitions) }
+                match verb {
+                    "assigned" => Deed::Assigned(partitions),
+                    "given" => Deed::Given(partitions),
+                    _ => Deed::Lost(partitions),
+                }
             }
             "out" => place().map(|(partition, offset)| Deed::Out(partition, offset))?,
             "ack" => place().map(|(partition, offset)| Deed::Ack(partition, offset))?,
@@ -113,12 +120,13 @@ impl Member {
     }
 }
 
-/// What the group had committed for a partition: asked at one time, answered at the other.
+/// A commit that the coordinator took, in its order. Its clock has milliseconds: it was not before `from`, and before `to`.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample {
-    pub asked: u64,
-    pub answered: u64,
+pub struct Commit {
+    pub from: u64,
+    pub to: u64,
     pub partition: i32,
+    /// The next one to read.
     pub offset: i64,
 }
 
@@ -126,7 +134,7 @@ pub struct Sample {
 #[derive(Debug, Default)]
 pub struct History {
     pub members: Vec<Member>,
-    pub samples: Vec<Sample>,
+    pub commits: Vec<Commit>,
     /// Where each partition ends; each begins at 0 and has no holes.
     pub ends: Vec<i64>,
     /// How many records a batch has at most.
@@ -145,7 +153,7 @@ pub struct Tally {
     pub refused: u64,
     /// Records that a member handed out after another one had got the partition.
     pub late: u64,
-    pub samples: u64,
+    pub commits: u64,
 }
 
 /// A partition with a member, from its coming to its going.
@@ -154,6 +162,8 @@ struct Tenure {
     member: usize,
     partition: i32,
     from: u64,
+    /// It has not been given up yet.
+    lasts: bool,
     out: Vec<(u64, i64)>,
     /// When it began to commit, and whether that worked.
     commits: Vec<(u64, i64, bool)>,
@@ -190,7 +200,7 @@ impl History {
             tenures: tenures.len() as u64,
             refused: self.members.iter().flat_map(|member| &member.lines).filter(refused).count() as u64,
             late,
-            samples: self.samples.len() as u64,
+            commits: self.commits.len() as u64,
         }
     }
 
@@ -198,11 +208,13 @@ impl History {
     fn tenures(&self, wrong: &mut Vec<String>) -> Vec<Tenure> {
         let mut all = Vec::new();
         for (number, member) in self.members.iter().enumerate() {
-            let mut open = BTreeMap::<i32, Tenure>::new();
+            let mut own = Vec::new();
             for line in &member.lines {
-                take(number, member, line, &mut open, &mut all, wrong);
+                if let Err(what) = take(number, line, &mut own) {
+                    wrong.push(format!("{}: {} {what}", line.at, member.name));
+                }
             }
-            all.extend(open.into_values());
+            all.extend(own);
         }
         all.sort_by_key(|tenure| tenure.from);
         all
@@ -238,12 +250,12 @@ impl History {
 
     fn commits_never_go_back(&self, wrong: &mut Vec<String>) {
         let mut last = BTreeMap::<i32, i64>::new();
-        for sample in &self.samples {
-            let before = last.insert(sample.partition, sample.offset).unwrap_or(-1);
-            if sample.offset < before {
-                let Sample { answered, partition, offset, .. } = sample;
+        for commit in &self.commits {
+            let Commit { to: at, partition, offset, .. } = commit;
+            let before = last.insert(*partition, *offset).unwrap_or(-1);
+            if *offset < before {
                 wrong.push(format!(
-                    "{answered}: the commit of partition {partition} went from {before} to {offset}"
+                    "{at}: the commit of partition {partition} went from {before} to {offset}"
                 ));
             }
         }
@@ -253,17 +265,16 @@ impl History {
     fn nothing_is_committed_that_was_not_done(&self, tenures: &[Tenure], wrong: &mut Vec<String>) {
         let done = self.done(tenures);
         let mut checked = BTreeMap::<i32, i64>::new();
-        for sample in &self.samples {
-            let from = checked.entry(sample.partition).or_insert(0);
-            let undone = (*from..sample.offset)
-                .find(|offset| done.get(&(sample.partition, *offset)).is_none_or(|at| *at > sample.answered));
-            if let Some(offset) = undone {
-                let Sample { answered, partition, offset: committed, .. } = sample;
+        for commit in &self.commits {
+            let Commit { to: at, partition, offset, .. } = commit;
+            let from = checked.entry(*partition).or_insert(0);
+            let is_undone = |offset: &i64| done.get(&(*partition, *offset)).is_none_or(|done| done > at);
+            if let Some(undone) = (*from..*offset).find(is_undone) {
                 wrong.push(format!(
-                    "{answered}: {committed} is committed for partition {partition}, but {offset} was not done"
+                    "{at}: {offset} was committed for partition {partition}, but {undone} was not done"
                 ));
             }
-            *from = (*from).max(sample.offset);
+            *from = (*from).max(*offset);
         }
     }
 
@@ -292,11 +303,9 @@ impl History {
     fn nothing_comes_again_that_was_committed(&self, tenures: &[Tenure], wrong: &mut Vec<String>) {
         for tenure in tenures {
             let Some((_, first)) = tenure.out.first() else { continue };
-            let before = self
-                .samples
-                .iter()
-                .filter(|sample| sample.partition == tenure.partition && sample.answered < tenure.from);
-            let committed = before.map(|sample| sample.offset).max().unwrap_or(0);
+            let commits = self.commits.iter().filter(|commit| commit.partition == tenure.partition);
+            let before = commits.filter(|commit| commit.to < tenure.from).map(|commit| commit.offset);
+            let committed = before.max().unwrap_or(0);
             if *first < committed {
                 wrong.push(format!("{} began at {first}, but {committed} was committed", self.shown(tenure)));
             }
@@ -344,54 +353,55 @@ impl History {
     }
 }
 
-/// Takes a line of a member into its tenures.
-fn take(
-    number: usize,
-    member: &Member,
-    line: &Line,
-    open: &mut BTreeMap<i32, Tenure>,
-    closed: &mut Vec<Tenure>,
-    wrong: &mut Vec<String>,
-) {
-    let (name, at) = (&member.name, line.at);
+/// Takes a line of a member into its tenures; what cannot be is told.
+fn take(member: usize, line: &Line, own: &mut Vec<Tenure>) -> Result<(), String> {
+    let at = line.at;
     match &line.deed {
         Deed::Assigned(partitions) => {
-            for &partition in partitions {
-                let tenure =
-                    Tenure { member: number, partition, from: at, out: Vec::new(), commits: Vec::new() };
-                if open.insert(partition, tenure).is_some() {
-                    wrong.push(format!("{at}: {name} got partition {partition}, which it has"));
-                }
+            if let Some(twice) =
+                partitions.iter().find(|p| newest(own, **p).is_some_and(|tenure| tenure.lasts))
+            {
+                return Err(format!("got partition {twice}, which it has"));
             }
+            let tenure = |&partition: &i32| Tenure {
+                member,
+                partition,
+                from: at,
+                lasts: true,
+                out: Vec::new(),
+                commits: Vec::new(),
+            };
+            own.extend(partitions.iter().map(tenure));
         }
-        Deed::Given(partitions) => {
+        Deed::Given(partitions) | Deed::Lost(partitions) => {
+            let is_lost = matches!(line.deed, Deed::Lost(_));
             for partition in partitions {
-                match open.remove(partition) {
-                    Some(tenure) => closed.push(tenure),
-                    None => {
-                        wrong.push(format!("{at}: {name} gave up partition {partition}, which it has not"));
-                    }
+                match newest(own, *partition) {
+                    Some(tenure) if tenure.lasts || is_lost => tenure.lasts = false,
+                    _ => return Err(format!("gave up partition {partition}, which it has not")),
                 }
             }
         }
-        Deed::Out(partition, offset) => match open.get_mut(partition) {
+        Deed::Out(partition, offset) => match newest(own, *partition).filter(|tenure| tenure.lasts) {
             Some(tenure) => tenure.out.push((at, *offset)),
-            None => {
-                wrong.push(format!("{at}: {name} got {offset} of partition {partition}, which it has not"));
-            }
+            None => return Err(format!("got {offset} of partition {partition}, which it has not")),
         },
         Deed::Committing(partition, offset) => {
-            if let Some(tenure) = open.get_mut(partition) {
+            // Also when it is just being given up.
+            if let Some(tenure) = newest(own, *partition) {
                 tenure.commits.push((at, *offset, false));
             }
         }
         Deed::Committed(partition, offset) => {
-            // It may have been given up meanwhile.
-            let newest = closed.iter_mut().filter(|tenure| tenure.member == number).chain(open.values_mut());
-            let begun =
-                newest.filter(|tenure| tenure.partition == *partition).flat_map(|tenure| &mut tenure.commits);
-            begun.filter(|(_, to, _)| to == offset).for_each(|(_, _, worked)| *worked = true);
+            let of_it = own.iter_mut().filter(|tenure| tenure.partition == *partition);
+            let begun = of_it.flat_map(|tenure| &mut tenure.commits).filter(|(_, to, _)| to == offset);
+            begun.for_each(|(_, _, worked)| *worked = true);
         }
         Deed::Ack(..) | Deed::Refused(..) | Deed::Closed => {}
     }
+    Ok(())
+}
+
+fn newest(own: &mut [Tenure], partition: i32) -> Option<&mut Tenure> {
+    own.iter_mut().rev().find(|tenure| tenure.partition == partition)
 }

@@ -1,8 +1,8 @@
-//! Records that keep coming, and somebody who watches what the group commits; both go on while brokers come and go.
+//! Records that keep coming, and what the group commits; all of it goes on while brokers come and go.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ottla::{Address, Code, Options, raw::Connection};
+use ottla::{Address, Code, Options, Reader, Until, raw::Connection};
 use ottla_wire::{
     message::{
         CreateTopicsRequest, FindCoordinatorRequest, ListOffsetsRequest, MetadataRequest, OffsetFetchRequest,
@@ -15,12 +15,9 @@ use ottla_wire::{
     },
     record::Codec,
 };
-use tokio::{
-    sync::{oneshot, watch},
-    task::JoinHandle,
-};
+use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{BATCH, PARTITIONS, history::Sample, now};
+use super::{BATCH, PARTITIONS, history::Commit};
 
 /// A pause after something did not work.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -62,49 +59,64 @@ impl Load {
     }
 }
 
-/// Somebody who asks all the time what is committed.
-pub struct Watch {
-    task: JoinHandle<Vec<Sample>>,
-    stop: Option<oneshot::Sender<()>>,
-    newest: watch::Receiver<Vec<i64>>,
+/// What a group has committed.
+pub struct Group {
+    client: Client,
+    name: String,
+    topic: String,
 }
 
-impl Watch {
-    /// Begins when the group has a coordinator: the first one has to make its topic of offsets.
-    pub async fn begin(bootstrap: &str, group: &str, topic: &str) -> Self {
-        let mut client = Client::new(bootstrap);
-        client.committed(group, topic).await;
-        let (stop, mut stopped) = oneshot::channel();
-        let (tell, newest) = watch::channel(Vec::new());
-        let (group, topic) = (group.to_owned(), topic.to_owned());
-        let task = tokio::spawn(async move {
-            let mut samples = Vec::new();
-            while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
-                let (asked, committed) = client.committed(&group, &topic).await;
-                let answered = now();
-                let sample = |(partition, &offset)| Sample { asked, answered, partition, offset };
-                samples.extend((0..).zip(&committed).map(sample));
-                tell.send_replace(committed);
-                tokio::time::sleep(PAUSE).await;
-            }
-            samples
-        });
-        Self { task, stop: Some(stop), newest }
+impl Group {
+    /// Waits until the group has a coordinator: for the first one, brokers have to make their topic of offsets.
+    pub async fn known(bootstrap: &str, name: String, topic: String) -> Self {
+        let mut group = Self { client: Client::new(bootstrap), name, topic };
+        group.committed().await;
+        group
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub async fn committed(&mut self) -> Vec<i64> {
+        self.client.committed(&self.name, &self.topic).await
     }
 
     /// Waits until so much is committed.
-    pub async fn until(&mut self, ends: &[i64]) {
-        self.newest.wait_for(|committed| committed == ends).await.unwrap();
+    pub async fn is_through(&mut self, ends: &[i64]) {
+        while self.committed().await != ends {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
-    pub fn newest(&self) -> Vec<i64> {
-        self.newest.borrow().clone()
+    /// All commits that the coordinator ever took, in its order: they are records of its topic. (What a coordinator answers
+    /// when it has just taken over may be older for a moment than what the one before has answered.)
+    pub async fn commits(&self) -> Vec<Commit> {
+        let bootstrap = self.client.bootstrap.join(",");
+        let mut reader =
+            Reader::builder(bootstrap).topic("__consumer_offsets").until(Until::End).open().unwrap();
+        let mut commits = Vec::new();
+        while let Some(message) = reader.next().await.unwrap() {
+            let (from, to) = (message.timestamp() as u64 * 1000, message.timestamp() as u64 * 1000 + 999);
+            if let (Some(partition), Some(value)) = (self.partition_in(message.key()), message.value()) {
+                let offset = i64::from_be_bytes(*value[2..].first_chunk().unwrap());
+                commits.push(Commit { from, to, partition, offset });
+            }
+        }
+        commits
     }
 
-    pub async fn end(&mut self) -> Vec<Sample> {
-        self.stop = None;
-        (&mut self.task).await.unwrap()
+    /// The key of a commit: a version, 0 or 1, our group, our topic, a partition.
+    fn partition_in(&self, key: Option<&[u8]>) -> Option<i32> {
+        let key = key?.strip_prefix(&[0, 0]).or(key?.strip_prefix(&[0, 1]))?;
+        let key = key.strip_prefix(&*prefixed(&self.name))?.strip_prefix(&*prefixed(&self.topic))?;
+        Some(i32::from_be_bytes(key.try_into().ok()?))
     }
+}
+
+/// A string behind its length.
+fn prefixed(text: &str) -> Vec<u8> {
+    [&(text.len() as i16).to_be_bytes(), text.as_bytes()].concat()
 }
 
 /// Asks the brokers of a cluster, whichever are there; what fails is asked again.
@@ -184,21 +196,20 @@ impl Client {
         }
     }
 
-    /// What is committed for each partition, and when that was asked.
-    async fn committed(&mut self, group: &str, topic: &str) -> (u64, Vec<i64>) {
+    /// What is committed for each partition.
+    async fn committed(&mut self, group: &str, topic: &str) -> Vec<i64> {
         let partition_indexes = (0..PARTITIONS).collect();
         let topics = Some(vec![OffsetFetchRequestTopic { name: topic.to_owned(), partition_indexes }]);
         let request = OffsetFetchRequest { group_id: group.to_owned(), topics, ..Default::default() };
         loop {
             let coordinator = self.coordinator(group).await;
-            let asked = now();
             // Version 8 asks for several groups at once.
             if let Some(response) = self.ask(&coordinator, &request, 7).await
                 && Code(response.error_code) == Code::NONE
             {
                 let mut found = response.topics.into_iter().next().unwrap().partitions;
                 found.sort_by_key(|partition| partition.partition_index);
-                return (asked, found.iter().map(|partition| partition.committed_offset).collect());
+                return found.iter().map(|partition| partition.committed_offset).collect();
             }
             self.coordinator = None;
             tokio::time::sleep(PAUSE).await;

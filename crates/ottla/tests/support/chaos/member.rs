@@ -124,7 +124,7 @@ impl Diary {
         self.note(match rebalance {
             Rebalance::Assigned(assigned) => Deed::Assigned(numbers(assigned.partitions())),
             Rebalance::Revoked(revoked) => Deed::Given(numbers(revoked.partitions())),
-            Rebalance::Lost(lost) => Deed::Given(numbers(lost.partitions())),
+            Rebalance::Lost(lost) => Deed::Lost(numbers(lost.partitions())),
         });
     }
 }

@@ -22,7 +22,7 @@ use std::{
 
 use crate::{kafka_support::fresh, support::within};
 use history::{History, Member, Tally};
-use load::{Load, Watch};
+use load::{Group, Load};
 pub use member::plays_a_member;
 
 const PARTITIONS: i32 = 8;
@@ -58,15 +58,14 @@ pub struct Chaos {
     time: Duration,
     dice: fastrand::Rng,
     bootstrap: String,
-    group: String,
     topic: String,
+    group: Group,
     logs: PathBuf,
     /// What was done to members, and when.
     log: File,
     members: Vec<Process>,
     deeds: Deeds,
     load: Load,
-    watch: Watch,
 }
 
 impl Chaos {
@@ -74,16 +73,16 @@ impl Chaos {
     pub async fn begin(test: &'static str, bootstrap: String) -> Self {
         let seed = number("OTTLA_CHAOS_SEED").unwrap_or_else(|| fastrand::u64(..));
         let time = Duration::from_secs(number("OTTLA_CHAOS_SECONDS").unwrap_or(20));
-        let (topic, group) = (fresh("chaos"), fresh("chaos"));
+        let topic = fresh("chaos");
         let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{seed}-{}", now()));
         fs::create_dir_all(&logs).unwrap();
         println!("to roll the dice the same way: OTTLA_CHAOS_SEED={seed}; logs: {}", logs.display());
         let load = Load::begin(&bootstrap, &topic).await;
-        let watch = Watch::begin(&bootstrap, &group, &topic).await;
+        let group = Group::known(&bootstrap, fresh("chaos"), topic.clone()).await;
         let (dice, log) = (fastrand::Rng::with_seed(seed), File::create(logs.join("chaos")).unwrap());
         let (members, deeds) = (Vec::new(), Deeds::default());
         let mut chaos =
-            Self { test, seed, time, dice, bootstrap, group, topic, logs, log, members, deeds, load, watch };
+            Self { test, seed, time, dice, bootstrap, topic, group, logs, log, members, deeds, load };
         (0..3).for_each(|_| chaos.add());
         chaos
     }
@@ -145,7 +144,8 @@ impl Chaos {
     fn add(&mut self) {
         let name = format!("member-{:02}", self.members.len());
         let (log, seed) = (self.logs.join(&name), self.dice.u64(..));
-        let role = format!("{} {} {} {seed} {}", self.bootstrap, self.group, self.topic, log.display());
+        let role =
+            format!("{} {} {} {seed} {}", self.bootstrap, self.group.name(), self.topic, log.display());
         self.members.push(Process::begin(self.test, name, log, role));
         self.note(self.members.len() - 1, "begins");
         self.deeds.begun += 1;
@@ -160,17 +160,18 @@ impl Chaos {
         self.members.iter_mut().for_each(Process::thaw);
         self.add();
         let ends = self.load.end().await;
-        if tokio::time::timeout(QUIET, self.watch.until(&ends)).await.is_err() {
-            let (committed, logs) = (self.watch.newest(), self.logs.display());
+        if tokio::time::timeout(QUIET, self.group.is_through(&ends)).await.is_err() {
+            let (committed, logs) = (self.group.committed().await, self.logs.display());
             panic!("the group is not through: {committed:?} of {ends:?}, {:?}; logs: {logs}", self.deeds);
         }
         self.members.iter_mut().for_each(Process::close);
         for member in &mut self.members {
             member.wait().await;
         }
-        let samples = self.watch.end().await;
+        let commits = self.group.commits().await;
+        fs::write(self.logs.join("commits"), format!("{commits:#?}")).unwrap();
         let members = self.members.iter().map(Process::told).collect();
-        History { members, samples, ends, batch: BATCH as usize }
+        History { members, commits, ends, batch: BATCH as usize }
     }
 }
 
@@ -268,7 +269,7 @@ fn check_that_much_happened(deeds: &Deeds, tally: &Tally, time: Duration) {
     let seconds = time.as_secs();
     assert!(tally.records > 200 * seconds, "{tally:?}");
     assert!(tally.handed_out >= tally.records, "{tally:?}");
-    assert!(tally.samples > 10 * seconds, "{tally:?}");
+    assert!(tally.commits > 5 * seconds, "{tally:?}");
     assert!(tally.tenures > seconds, "{tally:?}");
     let enough = seconds / 20;
     assert!(deeds.closed >= enough && deeds.killed >= enough && deeds.frozen >= enough, "{deeds:?}");
