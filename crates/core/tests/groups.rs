@@ -4,8 +4,19 @@ mod support;
 
 use std::time::Duration;
 
-use ottla_broker::{ApiKey, Fault as Mishap};
-use ottla_core::{Config, Event, GroupConfig};
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState};
+use ottla_core::{
+    Assignor, Commit, CommitError, CommitOffset, Config, Event, Fault, GroupConfig, Lane, Peer,
+    RebalanceKind, Settled, Start, Sticky, Take,
+};
+use ottla_wire::{
+    code::Code,
+    frame,
+    message::{
+        JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest, SyncGroupResponse,
+        join_group_request::JoinGroupRequestProtocol, offset_fetch_response::OffsetFetchResponse,
+    },
+};
 use support::*;
 
 const G: &str = "g";
@@ -41,6 +52,58 @@ fn member_with(world: &mut World, change: impl FnOnce(&mut Config, &mut GroupCon
 
 fn owned(world: &World, client: usize) -> usize {
     world.wards[G].owned(client).len()
+}
+
+fn committed(world: &World, partition: i32) -> Option<i64> {
+    world.cluster.committed(G, "t", partition)
+}
+
+fn generation(world: &World) -> i32 {
+    world.cluster.group(G).expect("somebody has joined").generation
+}
+
+fn is_stable(world: &World, members: usize) -> bool {
+    let group = world.cluster.group(G);
+    group.is_some_and(|group| group.state == GroupState::Stable && group.members.len() == members)
+}
+
+fn has_lost(world: &World, client: usize) -> bool {
+    world.events(client).any(|event| matches!(event, Event::PartitionsLost { .. }))
+}
+
+fn is_closed(world: &World, client: usize) -> bool {
+    world.clients[client].caller.closed.is_some()
+}
+
+/// Requests to coordinators, or to find them, that go out while so much time passes.
+fn asked_of_coordinators(world: &mut World, client: usize, time: Duration) -> usize {
+    let before = world.sent(client).len();
+    world.run(time);
+    let readers = ["metadata", "offsets", "epochs", "fetch"];
+    world.sent(client)[before..].iter().filter(|sent| !readers.contains(&sent.what)).count()
+}
+
+/// One member, which has read and committed all.
+fn settled(world: &mut World) -> usize {
+    let one = member(world);
+    world.until(secs(3), "all is committed", all_committed);
+    one
+}
+
+/// Two members that share the partitions.
+fn two_members(world: &mut World) -> (usize, usize) {
+    let (one, two) = (member(world), member(world));
+    world.until(secs(8), "both have some", |w| owned(w, one) > 0 && owned(w, two) > 0);
+    world.until(secs(3), "all is committed", all_committed);
+    (one, two)
+}
+
+fn commit_result(world: &mut World, client: usize, ticket: ottla_core::Ticket) -> Result<(), CommitError> {
+    world.until(secs(30), "it is answered", |w| w.clients[client].caller.answer(ticket).is_some());
+    match world.clients[client].caller.answer(ticket) {
+        Some(Settled::Commit(result)) => result.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn all_committed(world: &World) -> bool {
@@ -159,4 +222,355 @@ fn an_offset_committed_before_the_beginning_is_known_is_not_replaced_by_it() {
     world.until(secs(3), "it is read from its beginning", |w| w.reads(one).len() == 10);
     world.run(secs(3));
     assert_eq!(world.cluster.committed(G, "t", 0), Some(7));
+}
+
+// Every code at every place.
+
+/// What a coordinator may say, and something that none of ours says.
+const CODES: &[Code] = &[
+    Code::NOT_COORDINATOR,
+    Code::COORDINATOR_NOT_AVAILABLE,
+    Code::COORDINATOR_LOAD_IN_PROGRESS,
+    Code::UNKNOWN_MEMBER_ID,
+    Code::ILLEGAL_GENERATION,
+    Code::REBALANCE_IN_PROGRESS,
+    Code::MEMBER_ID_REQUIRED,
+    Code::GROUP_AUTHORIZATION_FAILED,
+    Code::TOPIC_AUTHORIZATION_FAILED,
+    Code::INVALID_GROUP_ID,
+    Code::INCONSISTENT_GROUP_PROTOCOL,
+    Code::INVALID_SESSION_TIMEOUT,
+    Code::GROUP_MAX_SIZE_REACHED,
+    Code::UNKNOWN_TOPIC_OR_PARTITION,
+    Code::UNSTABLE_OFFSET_COMMIT,
+    Code::OFFSET_METADATA_TOO_LARGE,
+    Code::INVALID_COMMIT_OFFSET_SIZE,
+    Code::STALE_MEMBER_EPOCH,
+    Code::FENCED_MEMBER_EPOCH,
+    Code::UNSUPPORTED_VERSION,
+    Code::REQUEST_TIMED_OUT,
+    Code::UNKNOWN_SERVER_ERROR,
+    Code(12345),
+    Code(-2),
+];
+
+const PLACES: &[ApiKey] = &[
+    ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::SyncGroup,
+    ApiKey::Heartbeat,
+    ApiKey::OffsetFetch,
+    ApiKey::OffsetCommit,
+];
+
+#[test]
+fn a_code_that_comes_for_ever_makes_no_hot_loop_and_what_comes_after_it_works() {
+    for &api in PLACES {
+        for &code in CODES {
+            let mut world = filled(1, 2, 10);
+            let mishap = world.mishap(Mishap::error(api, code).always());
+            let one = member(&mut world);
+            let first = asked_of_coordinators(&mut world, one, secs(1));
+            assert!(first < 40, "{code} at {api:?}: {first} requests in the first second");
+            world.run(secs(20));
+            let asked = asked_of_coordinators(&mut world, one, secs(20));
+            assert!(asked <= 80, "{code} at {api:?}: {asked} requests in 20 s");
+            world.cluster.clear_fault(mishap);
+            world.run(secs(12));
+            revive(&mut world, one);
+            world.fill("t", 0, 1);
+            world.run(secs(3));
+            assert!(all_committed(&world), "{code} at {api:?}: it goes on when that is over");
+        }
+    }
+}
+
+/// A partition that has failed is read again from where it stands.
+fn revive(world: &mut World, client: usize) {
+    for at in world.clients[client].watch.failed_partitions() {
+        world.seek(client, &at, Start::Earliest);
+    }
+}
+
+/// A member that is told that it is unknown comes back as another; if that was wrong, the group waits for the one before.
+fn time_to_forget(code: Code) -> Duration {
+    if code == Code::UNKNOWN_MEMBER_ID { secs(12) } else { secs(5) }
+}
+
+#[test]
+fn a_code_that_comes_once_costs_little() {
+    for &api in PLACES {
+        for &code in CODES {
+            let mut world = filled(1, 2, 10);
+            world.mishap(Mishap::error(api, code));
+            let one = member(&mut world);
+            world.run(time_to_forget(code));
+            revive(&mut world, one);
+            world.run(secs(2));
+            assert!(all_committed(&world), "{code} at {api:?}");
+            assert!(
+                count(&world, one, "join") <= 5,
+                "{code} at {api:?}: {} joins",
+                count(&world, one, "join")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_code_that_comes_once_in_the_middle_costs_little() {
+    for &api in &PLACES[3..] {
+        for &code in CODES {
+            let mut world = filled(1, 2, 10);
+            let one = settled(&mut world);
+            let mishap = world.mishap(Mishap::error(api, code));
+            if api == ApiKey::OffsetFetch {
+                world.rejoin(one);
+            }
+            world.fill("t", 0, 5);
+            world.run(time_to_forget(code));
+            revive(&mut world, one);
+            world.run(secs(3));
+            assert_eq!(world.cluster.fault_hits(mishap), 1, "{code} at {api:?}");
+            assert!(all_committed(&world), "{code} at {api:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_fatal_reaches_the_caller_at_once_and_every_time_until_it_is_over() {
+    for (api, code) in [
+        (ApiKey::FindCoordinator, Code::GROUP_AUTHORIZATION_FAILED),
+        (ApiKey::FindCoordinator, Code::INVALID_GROUP_ID),
+        (ApiKey::JoinGroup, Code::GROUP_AUTHORIZATION_FAILED),
+        (ApiKey::JoinGroup, Code::INCONSISTENT_GROUP_PROTOCOL),
+        (ApiKey::JoinGroup, Code::INVALID_SESSION_TIMEOUT),
+        (ApiKey::JoinGroup, Code::GROUP_MAX_SIZE_REACHED),
+        (ApiKey::SyncGroup, Code::GROUP_AUTHORIZATION_FAILED),
+        (ApiKey::OffsetFetch, Code::GROUP_AUTHORIZATION_FAILED),
+        (ApiKey::OffsetCommit, Code::GROUP_AUTHORIZATION_FAILED),
+    ] {
+        let mut world = filled(1, 2, 10);
+        let mishap = world.mishap(Mishap::error(api, code).always());
+        let one = member(&mut world);
+        world.until(ms(200), "it is told", |w| !w.faults(one).is_empty());
+        for _ in 0..3 {
+            let fault = world.take(one);
+            assert!(
+                matches!(&fault, Take::Fault(Fault::Group { code: told, .. }) if *told == code),
+                "{api:?} {fault:?}"
+            );
+            world.run(secs(2));
+        }
+        world.cluster.clear_fault(mishap);
+        world.until(secs(8), "it works when that is over", all_committed);
+        assert!(!matches!(world.take(one), Take::Fault(_)), "{api:?} {code}");
+    }
+}
+
+// The coordinator.
+
+#[test]
+fn a_coordinator_that_moves_at_any_step_costs_nothing_but_time() {
+    for step in ["find", "join", "sync", "heartbeat", "recall", "commit"] {
+        let mut world = filled(2, 4, 10);
+        world.net.latency_of.insert(1, Latency { least: ms(2), more: ms(1) });
+        let one = member(&mut world);
+        world.until(secs(5), step, |w| count(w, one, step) > 0);
+        let other = 3 - world.cluster.coordinator(G).expect("it runs");
+        world.coordinate(G, other);
+        world.until(secs(3), "it goes on", all_committed);
+        assert_eq!((world.wards[G].repeated, has_lost(&world, one)), (0, false), "{step}");
+    }
+}
+
+#[test]
+fn a_coordinator_that_loads_at_any_step_costs_nothing_but_time() {
+    for step in ["find", "join", "sync", "heartbeat", "recall", "commit"] {
+        let mut world = filled(1, 4, 10);
+        world.net.latency_of.insert(1, Latency { least: ms(2), more: ms(1) });
+        let one = member(&mut world);
+        world.until(secs(5), step, |w| count(w, one, step) > 0);
+        world.load(G);
+        let asked = asked_of_coordinators(&mut world, one, secs(8));
+        assert!(asked <= 40, "{step}: {asked} requests in 8 s");
+        world.loaded(G);
+        world.run(secs(14)); // it asks, is told that nobody knows it, and asks as somebody new
+        assert!(all_committed(&world), "{step}: it goes on");
+        assert!(!has_lost(&world, one), "{step}");
+    }
+}
+
+#[test]
+fn a_coordinator_that_moves_is_no_reason_to_join_anew() {
+    let mut world = filled(2, 4, 10);
+    let (one, two) = two_members(&mut world);
+    let before = generation(&world);
+    for node in [1, 2, 1, 2, 1] {
+        world.coordinate(G, node);
+        (0..4).for_each(|partition| world.fill("t", partition, 3));
+        world.until(secs(5), "all is committed", all_committed);
+        world.run(secs(4));
+    }
+    assert_eq!((generation(&world), has_lost(&world, one), has_lost(&world, two)), (before, false, false));
+}
+
+#[test]
+fn a_coordinator_that_stops_is_replaced_and_loses_nothing() {
+    let mut world = filled(3, 6, 10);
+    let (one, two) = two_members(&mut world);
+    for _ in 0..3 {
+        let node = world.cluster.coordinator(G).expect("it runs");
+        world.stop(node, ottla_broker::Leaders::Move);
+        (0..6).for_each(|partition| world.fill("t", partition, 3));
+        world.until(secs(8), "all is committed", all_committed);
+        world.start(node);
+        world.run(secs(2));
+    }
+    assert_eq!((world.wards[G].repeated, has_lost(&world, one), has_lost(&world, two)), (0, false, false));
+}
+
+#[test]
+fn a_node_that_cannot_name_the_coordinator_is_not_asked_again_and_again() {
+    for seed in 0..5 {
+        let mut world = filled(3, 3, 10);
+        let error = Mishap::error(ApiKey::FindCoordinator, Code::COORDINATOR_NOT_AVAILABLE);
+        world.mishap(error.node(2).always());
+        member_with(&mut world, |config, _| config.seed = seed);
+        world.until(secs(2), "another one is asked", all_committed);
+    }
+}
+
+#[test]
+fn rebalances_open_no_connections() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    world.rejoin(one);
+    world.run(secs(3));
+    let before = world.clients[one].dialled;
+    for _ in 0..10 {
+        world.rejoin(one);
+        world.run(secs(1));
+    }
+    assert_eq!((world.clients[one].dialled, owned(&world, one)), (before, 2));
+}
+
+// Joining.
+
+#[test]
+fn a_member_comes_back_with_the_id_that_it_was_given() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    assert_eq!(count(&world, one, "join"), 2, "one to get an id, one with it");
+    let group = world.cluster.group(G).expect("there is one");
+    assert_eq!((group.members.len(), group.pending.len()), (1, 0));
+}
+
+#[test]
+fn a_join_whose_answer_is_lost_leaves_no_ghost() {
+    for lost in 1..3 {
+        let mut world = filled(1, 2, 10);
+        let one = settled(&mut world);
+        let id = world.clients[one].machine.member().expect("it is in").id;
+        world.mishap(Mishap::cut(ApiKey::JoinGroup, 0).times(lost));
+        world.rejoin(one);
+        world.until(secs(3), "it is in again", |w| is_stable(w, 1) && owned(w, one) == 2);
+        assert_eq!(world.clients[one].machine.member().expect("it is in").id, id);
+    }
+}
+
+#[test]
+fn a_member_without_partitions_waits_and_takes_over() {
+    let mut world = filled(1, 2, 10);
+    let members: Vec<usize> = (0..3).map(|_| member(&mut world)).collect();
+    world.until(secs(8), "all are in", |w| is_stable(w, 3));
+    world.run(secs(1));
+    let idle =
+        *members.iter().find(|&&m| owned(&world, m) == 0).expect("there are more members than partitions");
+    let asked = asked_of_coordinators(&mut world, idle, secs(30));
+    assert!(asked <= 11, "{asked} requests in 30 s by a member without partitions");
+    let busy = *members.iter().find(|&&m| owned(&world, m) == 1).expect("two have one");
+    world.close(busy, secs(5));
+    world.until(secs(5), "it takes over", |w| owned(w, idle) == 1);
+}
+
+#[test]
+fn an_assignor_that_nobody_else_has_is_told_and_harms_nobody() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let before = generation(&world);
+    let two = member_with(&mut world, |_, group| group.assignors = vec![std::sync::Arc::new(Sticky)]);
+    world.run(secs(10));
+    let told = |fault: &Fault| matches!(fault, Fault::Group { code: Code::INCONSISTENT_GROUP_PROTOCOL, .. });
+    assert!(world.faults(two).iter().any(told));
+    assert_eq!((generation(&world), owned(&world, one)), (before, 2));
+    world.close(one, secs(5));
+    world.until(secs(10), "alone it gets in", |w| owned(w, two) == 2);
+    assert!(!matches!(world.take(two), Take::Fault(_)));
+}
+
+#[test]
+fn a_group_that_is_full_is_told_until_there_is_room() {
+    let cluster = ClusterOptions::new().max_group_size(1);
+    let mut world = World::new(Setup { cluster, ..Setup::default() });
+    world.topic("t", 2);
+    let one = member(&mut world);
+    world.until(secs(1), "the first is in", |w| owned(w, one) == 2);
+    let two = member(&mut world);
+    let told = |fault: &Fault| matches!(fault, Fault::Group { code: Code::GROUP_MAX_SIZE_REACHED, .. });
+    world.until(secs(1), "it is told", |w| w.faults(two).iter().any(told));
+    world.close(one, secs(5));
+    world.until(secs(7), "there is room", |w| owned(w, two) == 2);
+}
+
+#[test]
+fn of_two_with_one_instance_id_the_later_stays_and_the_earlier_is_told_for_good() {
+    let mut world = filled(1, 2, 10);
+    let instance = |_: &mut Config, group: &mut GroupConfig| group.instance = Some("i".to_owned());
+    let one = member_with(&mut world, instance);
+    world.until(secs(3), "all is committed", all_committed);
+    let two = member_with(&mut world, instance);
+    let told = |fault: &Fault| matches!(fault, Fault::Group { code: Code::FENCED_INSTANCE_ID, .. });
+    world.until(secs(5), "the earlier is told", |w| w.faults(one).iter().any(told));
+    world.until(secs(5), "the later has all", |w| owned(w, two) == 2);
+    let before = generation(&world);
+    assert_eq!(asked_of_coordinators(&mut world, one, secs(30)), 0, "it stays out");
+    assert!(matches!(world.take(one), Take::Fault(Fault::Group { .. })), "it is told every time");
+    assert_eq!(generation(&world), before);
+    world.close(one, secs(5));
+    world.until(ms(10), "it can be closed", |w| is_closed(w, one));
+}
+
+#[test]
+fn a_static_member_that_comes_back_in_time_costs_no_rebalance() {
+    let mut world = filled(1, 4, 10);
+    let instance = |name: &'static str| {
+        move |_: &mut Config, group: &mut GroupConfig| group.instance = Some(name.to_owned())
+    };
+    let one = member_with(&mut world, instance("a"));
+    let two = member_with(&mut world, instance("b"));
+    world.until(secs(8), "both have two", |w| owned(w, one) == 2 && owned(w, two) == 2);
+    for mut client in [one, two] {
+        let (name, before) = (if client == one { "a" } else { "b" }, generation(&world));
+        world.close(client, secs(5));
+        world.until(secs(5), "it is closed", |w| is_closed(w, client));
+        client = member_with(&mut world, instance(name));
+        world.until(secs(5), "it is back", |w| owned(w, client) == 2);
+        assert_eq!(generation(&world), before, "{name} was expected back");
+    }
+    (0..4).for_each(|partition| world.fill("t", partition, 3));
+    world.until(secs(3), "all is committed", all_committed);
+    assert_eq!(world.wards[G].repeated, 0);
+}
+
+#[test]
+fn a_hundred_members_that_join_at_once_become_a_group() {
+    let mut world = filled(1, 100, 1);
+    let members: Vec<usize> =
+        (0..100).map(|seed| member_with(&mut world, |config, _| config.seed = seed)).collect();
+    world.until(secs(40), "each has one", |w| members.iter().all(|&m| owned(w, m) == 1));
+    world.until(secs(3), "all is committed", all_committed);
+    let joins: usize = members.iter().map(|&m| count(&world, m, "join")).sum();
+    assert!(joins <= 500, "{joins} joins");
+    assert_eq!(world.wards[G].repeated, 0);
 }

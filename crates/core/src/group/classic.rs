@@ -1,6 +1,6 @@
 //! Membership by the classic protocol: join, take the assignment, be heard.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ottla_wire::{
@@ -28,6 +28,9 @@ use crate::{
 
 /// What the protocol calls groups of consumers.
 pub(super) const PROTOCOL_TYPE: &str = "consumer";
+
+/// The longest pause between two rebalances of a group that does not come to rest.
+const MOST_BETWEEN_REBALANCES: Duration = Duration::from_secs(1);
 
 /// What the coordinator said when all had joined.
 #[derive(Debug)]
@@ -58,7 +61,8 @@ impl Machine {
         let Some(group) = &mut self.group else { return };
         // Without a picture of the cluster a pattern matches nothing.
         let blind = self.config.pattern.is_some() && !self.metadata.has_answered();
-        if group.not_before.is_some() || group.silence.too_long || group.closing.is_some() || blind {
+        let paused = group.not_before.is_some() || group.join_after.is_some();
+        if paused || group.silence.too_long || group.closing.is_some() || blind {
             return;
         }
         let (owned, generation) = &group.last_assigned;
@@ -176,6 +180,7 @@ impl Machine {
         match read_assignment(&answer.assignment) {
             Ok(partitions) => {
                 group.phase = Phase::Stable;
+                group.stable_since = Some(now);
                 // Before anything is read, the coordinator says whether we are still in: the answer comes before that
                 // to the question for offsets, which takes the same way.
                 group.heartbeat_due = Some(now);
@@ -278,10 +283,14 @@ impl Machine {
         let verdict = if code == Code::NONE { None } else { Some(verdict(Place::Heartbeat, code)) };
         match verdict {
             None | Some(Verdict::Rebalance) => {
+                group.missed.reset();
                 group.heard(sent);
                 let session = sent + group.config.session_timeout;
+                let is_stable = matches!(group.phase, Phase::Stable);
                 self.wake_group(session);
-                if verdict.is_some() {
+                if verdict.is_some() && is_stable {
+                    // Members that come one after the other are no trouble, but nobody knows how many there are.
+                    self.hardly_lasted(now, MOST_BETWEEN_REBALANCES);
                     self.begin_revoke(now, "the group is rebalancing");
                 }
             }
@@ -309,6 +318,7 @@ impl Machine {
             Verdict::Fenced => return self.fenced(now, place, code),
             _ => {}
         }
+        self.hardly_lasted(now, self.config.backoff_max);
         self.lose(&reason);
         if verdict == Verdict::Fatal {
             self.fail_group(place, code, None);
@@ -341,10 +351,28 @@ impl Machine {
         }
     }
 
+    /// An assignment ends. If it hardly lasted, and the one before neither, the next one may wait, `most` at most: a
+    /// coordinator that takes us in and throws us out again must not make us spin.
+    fn hardly_lasted(&mut self, now: Instant, most: Duration) {
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
+        let Some(group) = &mut self.group else { return };
+        let interval = group.config.heartbeat_interval;
+        if group.stable_since.take().is_some_and(|since| now >= since + interval) {
+            group.restless.reset();
+        }
+        let first = group.restless.failures() == 0;
+        let pause = group.restless.fail(min, max, &mut self.rng).min(most);
+        if !first {
+            group.join_after = Some(now + pause);
+            self.wake_group(now + pause);
+        }
+    }
+
     /// Tries again well before the session ends.
     fn beat_soon(&mut self, now: Instant) {
-        let pause = self.config.backoff_min;
+        let (min, max) = (self.config.backoff_min, self.config.backoff_max);
         let Some(group) = &mut self.group else { return };
+        let pause = group.missed.fail(min, max, &mut self.rng);
         let due = now + pause.min(group.config.heartbeat_interval);
         group.heartbeat_due = Some(due);
         self.wake_group(due);
@@ -378,6 +406,6 @@ impl Group {
     }
 }
 
-fn ms(duration: std::time::Duration) -> i32 {
+fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

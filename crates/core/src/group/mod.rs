@@ -72,6 +72,14 @@ pub(crate) struct Group {
     /// The heartbeat that waits for its answer, and when it was sent.
     heartbeat: Option<(u64, Instant)>,
     heartbeat_due: Option<Instant>,
+    /// Heartbeats in a row that were not answered as they should be.
+    missed: Backoff,
+    /// When we became stable.
+    stable_since: Option<Instant>,
+    /// Assignments in a row that hardly lasted.
+    restless: Backoff,
+    /// After such ones: not to join before.
+    join_after: Option<Instant>,
     /// After a failure: not before.
     not_before: Option<Instant>,
     backoff: Backoff,
@@ -188,6 +196,10 @@ impl Group {
             session: Session::new(now),
             heartbeat: None,
             heartbeat_due: None,
+            missed: Backoff::default(),
+            stable_since: None,
+            restless: Backoff::default(),
+            join_after: None,
             not_before: None,
             backoff: Backoff::default(),
             reason: "the reader was opened".to_owned(),
@@ -277,6 +289,7 @@ impl Machine {
         if group.not_before.is_some_and(|at| at <= now) {
             group.not_before = None;
         }
+        group.join_after.take_if(|at| *at <= now);
         self.session_may_end(now);
         self.commit_may_be_due(now);
         self.reader_may_be_silent(now);

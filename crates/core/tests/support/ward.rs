@@ -299,7 +299,7 @@ impl Ward {
                 "{at}: the committed offset goes back from {before} to {offset}, unasked"
             );
         }
-        let from = part.committed.or(part.began).unwrap_or(offset);
+        let from = part.committed.max(part.began).unwrap_or(offset);
         let undone = truth.live(&commit.topic, commit.partition, from).map(|(offset, _)| offset);
         if let Some(undone) = undone.take_while(|&o| o < offset).find(|&o| !part.is_done(o)) {
             panic!("{at}: {offset} is committed by client {client}, and {undone} was never acknowledged");
