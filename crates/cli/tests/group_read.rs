@@ -275,6 +275,28 @@ fn what_cannot_be_committed_is_a_failure() {
     assert_eq!(members(&cluster), 0);
 }
 
+/// The group is not complete yet, so nobody has a partition.
+#[test]
+fn ctrl_c_ends_a_member_that_waits_for_the_others() {
+    let options = ClusterOptions::new().initial_rebalance_delay(Duration::from_secs(60));
+    let cluster = Cluster::with_options(options);
+    cluster.change(|cluster| cluster.create_topic("orders", 3).unwrap());
+    let running = cluster.ottla("read -g g orders").start();
+    until("it joins", || {
+        cluster.change(|cluster| cluster.group("g").is_some_and(|group| !group.members.is_empty()))
+    });
+    running.ends_cleanly_on("INT");
+    until("it has left", || members(&cluster) == 0);
+}
+
+#[test]
+fn ctrl_c_ends_a_member_that_reaches_nobody() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut running = support::ottla("read -g g orders").broker(&closed.to_string()).start();
+    running.note("trying again");
+    running.ends_cleanly_on("INT");
+}
+
 /// The broker that coordinates does not answer any more; who is told to end twice does not wait for it.
 #[test]
 fn ctrl_c_twice_waits_for_nobody() {
