@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use ottla::{Reader, Until};
+use ottla::{Batch, Message, Reader, Until};
 use ottla_wire::record::Codec;
 
 struct Counting;
@@ -50,44 +50,84 @@ const WARM_UP: i64 = 30;
 fn allocations_are_per_batch_and_not_per_record() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for codec in [Codec::None, Codec::Lz4, Codec::Zstd, Codec::Gzip, Codec::Snappy] {
-        for by_batch in [true, false] {
-            let (reader, process) = runtime.block_on(read(codec, by_batch));
-            let api = if by_batch { "batch" } else { "message" };
+        // What is acknowledged does not ask how it was packed.
+        let apis = match codec {
+            Codec::None => &[Api::Batch, Api::Message, Api::AckedMessage, Api::AckedBatch, Api::AutoAck][..],
+            _ => &[Api::Batch, Api::Message],
+        };
+        for &api in apis {
+            let (reader, process) = runtime.block_on(read(codec, api));
             println!(
-                "{codec} by {api}: {reader} allocations a batch in the reader, {process} in the process"
+                "{codec} by {api:?}: {reader} allocations a batch in the reader, {process} in the process"
             );
             // Three a batch: its handle, and for one that was unpacked its buffer's owner and account. A queue may
             // grow now and then beside that.
-            assert!(reader <= 3.2, "{codec} by {api}: {reader} allocations a batch of {RECORDS} records");
+            assert!(reader <= 3.2, "{codec} by {api:?}: {reader} allocations a batch of {RECORDS} records");
             // Replies and the embedded broker's own are in this.
-            assert!(process <= 10.0, "{codec} by {api}: {process} allocations a batch of {RECORDS} records");
+            assert!(
+                process <= 10.0,
+                "{codec} by {api:?}: {process} allocations a batch of {RECORDS} records"
+            );
         }
     }
 }
 
+/// How the reader is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Api {
+    Batch,
+    Message,
+    AckedMessage,
+    AckedBatch,
+    AutoAck,
+}
+
 /// Allocations a batch: within the reader's own calls, and of the whole process meanwhile.
-async fn read(codec: Codec, by_batch: bool) -> (f64, f64) {
+async fn read(codec: Codec, api: Api) -> (f64, f64) {
     let broker = support::broker(&[("t", 1)]).await;
     for batch in 0..BATCHES {
         let batch = support::batch(codec, 0, batch * RECORDS, RECORDS);
         broker.with(|c| c.append("t", 0, batch)).unwrap();
     }
-    let mut reader = Reader::builder(broker.bootstrap()).topic("t").until(Until::End).open().unwrap();
+    let builder = Reader::builder(broker.bootstrap()).topic("t");
+    match api {
+        Api::Batch | Api::Message => {
+            walk(builder.until(Until::End).open().unwrap(), api, |_| (), |_| ()).await
+        }
+        Api::AutoAck => walk(builder.group("g").auto_ack().open().unwrap(), api, |_| (), |_| ()).await,
+        Api::AckedMessage | Api::AckedBatch => {
+            let reader = builder.group("g").open().unwrap();
+            let (by_message, by_batch) = (reader.control(), reader.control());
+            walk(reader, api, |m| by_message.ack(m).unwrap(), |b| by_batch.ack_batch(b).unwrap()).await
+        }
+    }
+}
+
+async fn walk<K>(
+    mut reader: Reader<K>,
+    api: Api,
+    done: impl Fn(&Message),
+    batch_done: impl Fn(&Batch),
+) -> (f64, f64) {
     let (mut records, mut inside, mut begin, mut begun) = (0, 0, 0, false);
     while records < BATCHES * RECORDS {
         if !begun && records >= WARM_UP * RECORDS {
             (inside, begin, begun) = (0, allocations(), true);
         }
-        if by_batch {
+        if matches!(api, Api::Batch | Api::AckedBatch) {
             let batch = counted(&mut inside, reader.next_batch()).await.unwrap().unwrap();
             let before = allocations();
             for record in &batch {
                 records += i64::from(record.unwrap().value().is_some());
             }
+            batch_done(&batch);
             inside += allocations() - before;
         } else {
             let message = counted(&mut inside, reader.next()).await.unwrap().unwrap();
+            let before = allocations();
             records += i64::from(message.value().is_some());
+            done(&message);
+            inside += allocations() - before;
         }
     }
     let per_batch = |count: u64| count as f64 / (BATCHES - WARM_UP) as f64;

@@ -12,9 +12,9 @@ use std::{
     time::Duration,
 };
 
-use ottla::{Reader, Until};
+use ottla::{CommitOffset, Reader, Until};
 use ottla_broker::{ApiKey, Fault};
-use support::{brokers, fill, soon};
+use support::{brokers, commits, fill, group_broker, member, soon};
 
 /// Polls a future so many times, with the runtime running in between, and drops it if it is not done by then.
 async fn poll_at_most<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
@@ -97,4 +97,46 @@ async fn events_and_close_may_be_dropped() {
     support::eventually("closed all the same", || broker.with(|c| c.open_connections(1)) == 0).await;
     control.close();
     soon("events end", async { while events.next().await.is_some() {} }).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_is_dropped_is_on_its_way_all_the_same() {
+    for times in 1..4 {
+        let broker = group_broker(1, &[("t", 1)]).await;
+        fill(&broker, "t", 0, 10);
+        let mut reader = member(&broker).commit_interval(Duration::MAX).open().unwrap();
+        let control = reader.control();
+        let (first, second) = (support::next(&mut reader).await, support::next(&mut reader).await);
+        let batch = soon("a batch", reader.next_batch()).await.unwrap().unwrap();
+        drop(control.commit(&second)); // never polled: nothing happens
+        let slow = Fault::delay(ApiKey::OffsetCommit, Duration::from_millis(30)).always();
+        broker.with(|c| c.fault(slow));
+        assert!(poll_at_most(times, control.commit(&first)).await.is_none());
+        commits(&broker, 0, 1).await;
+        assert!(poll_at_most(times, control.commit_batch(&batch)).await.is_none());
+        commits(&broker, 0, 10).await;
+        let offset = CommitOffset { offset: 4, ..CommitOffset::default() };
+        let at = batch.topic_partition();
+        assert!(poll_at_most(times, control.commit_offsets([(at.clone(), offset)])).await.is_none());
+        commits(&broker, 0, 4).await;
+        assert!(poll_at_most(times, control.committed(std::slice::from_ref(&at))).await.is_none());
+        let told = soon("committed", control.committed(&[at])).await.unwrap();
+        assert_eq!(told[0].1.as_ref().unwrap().offset, 4);
+        soon("close", reader.close()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_close_that_is_dropped_commits_and_leaves_all_the_same() {
+    for times in 0..4 {
+        let broker = group_broker(1, &[("t", 1)]).await;
+        fill(&broker, "t", 0, 10);
+        let mut reader = member(&broker).commit_interval(Duration::MAX).open().unwrap();
+        let message = support::next(&mut reader).await;
+        reader.ack(&message).unwrap();
+        drop(poll_at_most(times, reader.close()).await);
+        commits(&broker, 0, 1).await;
+        let has_left = || broker.with(|c| c.group("g")).unwrap().members.is_empty();
+        support::eventually("the group is left", has_left).await;
+    }
 }
