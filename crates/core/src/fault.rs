@@ -41,7 +41,7 @@ pub enum Fault {
         code: Code,
     },
     /// The broker refused something about a partition for good.
-    #[error("{at} at offset {offset}: the broker answered {code}")]
+    #[error("{at}{}: the broker answered {code}{}", place(*.offset), advice(*.code))]
     Partition {
         /// Which partition.
         at: TopicPartition,
@@ -134,6 +134,19 @@ pub enum Fault {
     },
 }
 
+/// Where it stood, unless that was just being asked.
+fn place(offset: i64) -> String {
+    if offset < 0 { String::new() } else { format!(" at offset {offset}") }
+}
+
+/// What to do, where it is not plain.
+fn advice(code: Code) -> &'static str {
+    match code {
+        Code::UNSUPPORTED_FOR_MESSAGE_FORMAT => "; its records have no times: begin and stop at offsets",
+        _ => "",
+    }
+}
+
 impl Fault {
     /// The partition that stands still for it, while the others go on; `None` for a fault of the whole reader, be it
     /// about a partition (a missing one that the reader must not wait for).
@@ -160,7 +173,7 @@ impl Fault {
             | Self::OutOfRange { offset, .. }
             | Self::Truncated { offset, .. }
             | Self::Recreated { offset, .. }
-            | Self::Corrupt { offset, .. } => Some(*offset),
+            | Self::Corrupt { offset, .. } => Some(*offset).filter(|&offset| offset >= 0),
             _ => None,
         }
     }

@@ -44,7 +44,8 @@ pub enum RebalanceKind {
         /// When it is over whatever is missing.
         deadline: Instant,
     },
-    /// They are somebody else's already: nothing can be committed any more. Not to be completed.
+    /// They are somebody else's already: nothing can be committed any more. Not to be completed. Not told of partitions
+    /// that were told as revoked before.
     Lost,
 }
 
@@ -389,6 +390,8 @@ impl Machine {
     /// What we own is not ours any more; whoever owns it now reads on from the last commit.
     pub(super) fn lose(&mut self, reason: &str) {
         let Some(group) = &mut self.group else { return };
+        // Whoever was told that they are revoked learns of the loss when it commits.
+        let told = matches!(group.phase, Phase::Revoking(_));
         group.reason = reason.to_owned();
         group.heartbeat = None;
         group.heartbeat_due = None;
@@ -403,7 +406,9 @@ impl Machine {
             self.retire(index);
         }
         self.end_tenures();
-        self.ring(RebalanceKind::Lost, partitions.clone());
+        if !told {
+            self.ring(RebalanceKind::Lost, partitions.clone());
+        }
         self.tell(Event::PartitionsLost { group: name, partitions, reason: reason.to_owned() });
         self.enter(Phase::Apart);
     }
