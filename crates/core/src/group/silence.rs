@@ -52,7 +52,7 @@ impl Machine {
     }
 
     pub(super) fn reader_may_be_silent(&mut self, now: Instant) {
-        let (sign, waits) = (self.sign(), self.reader_waits);
+        let (sign, waits) = (self.sign(), self.reader_starves());
         let Some(group) = &mut self.group else { return };
         let (Some(interval), Phase::Stable) = (group.config.max_poll_interval, &group.phase) else { return };
         // The group is woken for other reasons, too.
