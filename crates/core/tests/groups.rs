@@ -574,3 +574,437 @@ fn a_hundred_members_that_join_at_once_become_a_group() {
     assert!(joins <= 500, "{joins} joins");
     assert_eq!(world.wards[G].repeated, 0);
 }
+
+// Members of other kinds.
+
+/// A member that speaks the protocol badly: what it sends is written by hand, and what it is told it does not read.
+struct Stranger {
+    connection: ottla_broker::ConnectionId,
+    next: i32,
+}
+
+impl Stranger {
+    /// Joins in a version in which the coordinator hands out no ids, with this subscription.
+    fn join(world: &mut World, subscription: &[u8]) -> Self {
+        let node = world.cluster.coordinator(G).expect("it runs");
+        let connection = world.cluster.connect(node).expect("it runs");
+        let mut stranger = Self { connection, next: 1 };
+        let protocol = |name: &str| JoinGroupRequestProtocol {
+            name: name.to_owned(),
+            metadata: subscription.to_vec().into(),
+            ..JoinGroupRequestProtocol::default()
+        };
+        let join = JoinGroupRequest {
+            group_id: G.to_owned(),
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: 20_000,
+            protocol_type: "consumer".to_owned(),
+            protocols: vec![protocol("range"), protocol("roundrobin")],
+            ..JoinGroupRequest::default()
+        };
+        stranger.send(world, &join, 3);
+        stranger
+    }
+
+    fn send<R: ottla_wire::message::Request>(&mut self, world: &mut World, request: &R, version: i16) {
+        let bytes = frame::encode_request(request, version, self.next, "stranger").expect("a request");
+        self.next += 1;
+        world.cluster.handle_frame(world.now, 0, self.connection, bytes::Bytes::from(bytes).slice(4..));
+        world.settle();
+    }
+
+    fn id(world: &World) -> Option<String> {
+        let group = world.cluster.group(G)?;
+        group.members.into_iter().find(|member| member.client_id == "stranger").map(|member| member.id)
+    }
+
+    /// Takes its assignment, whatever it is.
+    fn sync(&mut self, world: &mut World) {
+        let sync = SyncGroupRequest {
+            group_id: G.to_owned(),
+            generation_id: generation(world),
+            member_id: Self::id(world).expect("it is in"),
+            ..SyncGroupRequest::default()
+        };
+        self.send(world, &sync, 2);
+    }
+}
+
+#[test]
+fn a_member_whose_subscription_makes_no_sense_gets_nothing_and_harms_nobody() {
+    // Topics, no user data, nothing owned, no generation, no rack, and what a version to come may add.
+    let topics = [0, 9, 0, 0, 0, 1, 0, 1, b't', 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    let newer = [&topics[..], &[0xff; 6], &[1, 2, 3, 4, 5]].concat();
+    for (garbage, parts) in
+        [(&b""[..], 0), (&[0xff; 30], 0), (&[0, 1, 0x7f, 0xff, 0xff, 0xff], 0), (&newer, 1)]
+    {
+        let mut world = filled(1, 2, 10);
+        let one = settled(&mut world);
+        let mut stranger = Stranger::join(&mut world, garbage);
+        world.until(secs(5), "ours assigns", |w| owned(w, one) == 2 - parts && generation(w) > 1);
+        stranger.sync(&mut world);
+        world.until(secs(1), "all is well", |w| is_stable(w, 2));
+        let odd = world.events(one).any(|event| matches!(event, Event::AssignmentOdd { .. }));
+        assert!(odd == (parts == 0) || garbage.is_empty(), "{garbage:?}");
+        world.fill("t", 1, 5);
+        world.fill("t", 0, 5);
+        // The stranger never says anything again.
+        world.until(secs(20), "it is missed, and ours reads on", |w| owned(w, one) == 2 && all_committed(w));
+        world.until(secs(20), "it is missed", |w| is_stable(w, 1));
+    }
+}
+
+#[test]
+fn a_member_that_never_takes_its_assignment_is_missed() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let _stranger = Stranger::join(&mut world, &[0, 0, 0, 0, 0, 1, 0, 1, b't', 0xff, 0xff, 0xff, 0xff]);
+    world.until(secs(5), "ours gets its part", |w| owned(w, one) == 1);
+    world.until(secs(30), "it gets the rest", |w| owned(w, one) == 2 && is_stable(w, 1));
+    assert!(!has_lost(&world, one));
+}
+
+// What the leader knows.
+
+#[test]
+fn a_topic_that_is_missing_is_waited_for_and_harms_no_other() {
+    let mut world = filled(1, 2, 10);
+    let config = world.member_config(G, &["t", "missing"]);
+    let one = world.open(config);
+    world.until(secs(3), "what is there is read", |w| all_committed(w) && owned(w, one) == 2);
+    world.run(secs(30));
+    assert_eq!(generation(&world), 1, "a topic that stays missing is no change");
+    world.topic("missing", 3);
+    world.fill("missing", 2, 5);
+    world.until(secs(8), "it is found and read", |w| w.offsets(one, "missing", 2).len() == 5);
+}
+
+#[test]
+fn new_partitions_are_noticed_by_the_leader_and_read_from_their_beginning() {
+    for start in [Start::Earliest, Start::Latest] {
+        let mut world = filled(1, 2, 0);
+        let age = |config: &mut Config, _: &mut GroupConfig| {
+            config.metadata_max_age = secs(5);
+            config.start = start;
+        };
+        let members = [member_with(&mut world, age), member_with(&mut world, age)];
+        world.until(secs(8), "both have one", |w| members.iter().all(|&m| owned(w, m) == 1));
+        world.run(secs(1));
+        world.grow_topic("t", 6);
+        (2..6).for_each(|partition| world.fill("t", partition, 5));
+        world.until(secs(10), "all are shared", |w| members.iter().all(|&m| owned(w, m) == 3));
+        let read = |w: &World| members.iter().map(|&m| w.reads(m).len()).sum::<usize>();
+        world.until(secs(2), "what came before they were known is read", |w| read(w) == 20);
+        world.until(secs(2), "all is committed", all_committed);
+    }
+}
+
+#[test]
+fn the_leader_notices_growth_of_topics_that_only_others_read() {
+    for leader_reads in ["t", "u"] {
+        let mut world = filled(1, 1, 1);
+        world.topic("u", 1);
+        let mut config = world.member_config(G, &[leader_reads]);
+        config.metadata_max_age = secs(5);
+        let one = world.open(config);
+        world.until(secs(2), "it leads", |w| {
+            w.clients[one].machine.member().is_some_and(|member| member.leader)
+        });
+        let other = if leader_reads == "t" { "u" } else { "t" };
+        let mut config = world.member_config(G, &[other]);
+        config.metadata_max_age = secs(300);
+        let two = world.open(config);
+        world.until(secs(8), "both are in", |w| owned(w, one) == 1 && owned(w, two) == 1);
+        world.run(secs(1));
+        world.grow_topic(other, 3);
+        world.until(secs(10), "the other has them all", |w| owned(w, two) == 3);
+        assert_eq!(owned(&world, one), 1);
+    }
+}
+
+#[test]
+fn a_partition_of_a_topic_that_was_not_asked_for_is_told_and_not_read() {
+    let mut world = filled(1, 2, 10);
+    world.topic("u", 1);
+    world.mishap(Mishap::rewrite::<SyncGroupRequest>(|response: &mut SyncGroupResponse, _| {
+        // t 0, t 1 and u 0.
+        let u = [
+            0, 0, 0, 0, 0, 2, 0, 1, b't', 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, b'u', 0, 0, 0, 1, 0, 0,
+            0, 0,
+        ];
+        response.assignment = [&u[..], &[0xff; 4]].concat().into();
+    }));
+    let one = member(&mut world);
+    world.until(secs(3), "the rest is read", |w| all_committed(w) && owned(w, one) == 2);
+    assert!(world.events(one).any(|event| matches!(event, Event::AssignmentOdd { .. })));
+}
+
+#[test]
+fn an_assignment_that_makes_no_sense_is_asked_for_again() {
+    let mut world = filled(1, 2, 10);
+    world.mishap(Mishap::rewrite::<SyncGroupRequest>(|response: &mut SyncGroupResponse, _| {
+        response.assignment = vec![0, 0, 0x7f].into();
+    }));
+    let one = member(&mut world);
+    world.until(secs(3), "all is read", |w| all_committed(w) && owned(w, one) == 2);
+}
+
+#[test]
+fn a_change_of_subscription_moves_what_is_read_and_only_that() {
+    let mut world = filled(1, 2, 10);
+    world.topic("u", 2);
+    world.fill("u", 0, 5);
+    let one = settled(&mut world);
+    world.subscribe(one, &["t", "u"]);
+    world.until(secs(2), "both are read", |w| owned(w, one) == 4 && w.offsets(one, "u", 0).len() == 5);
+    world.subscribe(one, &["u"]);
+    world.until(secs(2), "one is given up", |w| owned(w, one) == 2);
+    world.fill("t", 0, 5);
+    world.run(secs(2));
+    assert_eq!(world.offsets(one, "t", 0).len(), 10);
+    world.subscribe(one, &["t", "u"]);
+    world.until(secs(2), "it goes on where it was", |w| w.offsets(one, "t", 0).len() == 15);
+}
+
+// Heartbeats and sessions.
+
+#[test]
+fn a_lost_heartbeat_is_sent_again_and_costs_nothing() {
+    let faults: [fn() -> Mishap; 4] = [
+        || Mishap::silence(ApiKey::Heartbeat),
+        || Mishap::cut(ApiKey::Heartbeat, 0),
+        || Mishap::close(ApiKey::Heartbeat),
+        || Mishap::delay(ApiKey::Heartbeat, secs(5)),
+    ];
+    for fault in faults {
+        let mut world = filled(1, 2, 10);
+        let (one, two) = two_members(&mut world);
+        let before = generation(&world);
+        for _ in 0..4 {
+            world.mishap(fault());
+            world.run(secs(10));
+            world.fill("t", 0, 1);
+        }
+        world.until(secs(4), "all is committed", all_committed);
+        assert_eq!(
+            (generation(&world), has_lost(&world, one), has_lost(&world, two)),
+            (before, false, false)
+        );
+        assert_eq!(world.wards[G].repeated, 0);
+    }
+}
+
+#[test]
+fn a_member_that_is_not_heard_for_its_session_gives_all_up_by_itself() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let piece = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+    world.darken(1);
+    world.until(secs(11), "it gives up", |w| has_lost(w, one));
+    assert!(!piece.tenure.is_open() && !world.ack(one, &piece));
+    world.lighten(1);
+    world.until(secs(20), "it is in again", |w| owned(w, one) == 2);
+}
+
+#[test]
+fn a_member_that_wakes_after_its_session_hands_out_nothing_new_and_its_commits_are_refused() {
+    let mut world = filled(1, 2, 10);
+    let (one, two) = two_members(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.fill("t", 0, 5);
+    world.fill("t", 1, 5);
+    world.run(ms(100));
+    let held = world.clients[one].caller.held.clone();
+    assert_eq!(held.len(), 5);
+    world.freeze(one);
+    world.until(secs(20), "the other has all", |w| owned(w, two) == 2);
+    world.until(secs(3), "the other has read all", all_committed);
+    world.fill("t", 0, 5);
+    world.fill("t", 1, 5);
+    world.run(secs(2));
+    let before = world.reads(one).len();
+    world.thaw(one);
+    world.run(ms(1));
+    for piece in &held {
+        assert!(!world.ack(one, piece));
+        let commit = Commit::Through { tenure: piece.tenure.clone(), to: piece.to };
+        assert!(matches!(world.commit(one, commit), Err(CommitError::Ack(_))));
+    }
+    assert_eq!(world.reads(one).len(), before);
+    assert!(all_committed(&world), "the group's offset stays");
+    world.until(secs(8), "it shares again", |w| owned(w, one) == 1 && owned(w, two) == 1);
+}
+
+#[test]
+fn heartbeats_go_on_while_a_hook_takes_its_time() {
+    let mut world = filled(1, 2, 10);
+    let one = member_with(&mut world, |_, group| {
+        group.hooks = true;
+        group.session_timeout = secs(6);
+        group.heartbeat_interval = secs(1);
+    });
+    world.until(secs(3), "all is committed", all_committed);
+    world.clients[one].caller.hooks_take = Some(secs(12));
+    let two = member(&mut world);
+    world.run(secs(8));
+    assert_eq!((owned(&world, two), has_lost(&world, one)), (0, false), "the group waits for the hook");
+    world.until(secs(8), "then they share", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    assert!(!has_lost(&world, one));
+}
+
+#[test]
+fn a_hook_that_never_ends_holds_the_group_until_its_deadline_only() {
+    let mut world = filled(1, 2, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.until(secs(3), "all is committed", all_committed);
+    world.clients[one].caller.hooks_take = None;
+    let two = member(&mut world);
+    world
+        .until(secs(24), "its time is over before the others'", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    assert!(!has_lost(&world, one));
+}
+
+#[test]
+fn hooks_are_told_in_order_and_nothing_is_read_before_they_are_done() {
+    let mut world = filled(1, 2, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.clients[one].caller.hooks_take = Some(secs(2));
+    world.until(secs(1), "it is assigned", |w| owned(w, one) == 2);
+    world.run(ms(1900));
+    assert_eq!(world.reads(one).len(), 0);
+    world.until(secs(1), "then it reads", |w| w.reads(one).len() == 20);
+    world.clients[one].caller.hooks_take = Some(ms(10));
+    world.rejoin(one);
+    world.run(secs(2));
+    world.darken(1);
+    world.run(secs(12));
+    let kinds = world.clients[one].caller.rebalances.iter().map(|(_, rebalance)| match rebalance.kind {
+        RebalanceKind::Assigned => 'A',
+        RebalanceKind::Revoked { .. } => 'R',
+        RebalanceKind::Lost => 'L',
+    });
+    assert_eq!(kinds.collect::<String>(), "ARAL");
+}
+
+#[test]
+fn a_hook_may_say_where_to_begin() {
+    let mut world = filled(1, 1, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.clients[one].caller.hooks_take = Some(secs(1));
+    world.until(secs(1), "it is assigned", |w| owned(w, one) == 1);
+    world.seek(one, &tp("t", 0), Start::Offset(6));
+    world.until(secs(3), "it is read from there", |w| w.offsets(one, "t", 0) == (6..10).collect::<Vec<_>>());
+    world.until(secs(2), "all is committed", all_committed);
+}
+
+#[test]
+fn a_reader_that_does_not_ask_gives_its_partitions_to_others_until_it_does() {
+    let mut world = filled(1, 2, 10);
+    let watched = |_: &mut Config, group: &mut GroupConfig| group.max_poll_interval = Some(secs(8));
+    let (one, two) = (member_with(&mut world, watched), member(&mut world));
+    world.until(secs(8), "both have one", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    world.run(secs(30));
+    assert_eq!(owned(&world, one), 1, "who waits for records asks");
+    world.set_habit(one, Habit::Stopped);
+    (0..2).for_each(|partition| world.fill("t", partition, 5));
+    world.until(secs(15), "the other has all", |w| owned(w, two) == 2);
+    world.until(secs(2), "and reads it", all_committed);
+    assert!(world.events(one).any(|event| matches!(event, Event::ReaderSilent { .. })));
+    world.run(secs(20));
+    world.set_habit(one, Habit::Fast);
+    world.until(secs(8), "it is back", |w| owned(w, one) == 1 && owned(w, two) == 1);
+}
+
+// Rebalances.
+
+#[test]
+fn a_rebalance_of_an_idle_group_is_over_within_a_heartbeat_whatever_max_wait() {
+    let mut world = filled(1, 8, 10);
+    let idle = |config: &mut Config, _: &mut GroupConfig| config.max_wait = secs(60);
+    let three: Vec<usize> = (0..3).map(|_| member_with(&mut world, idle)).collect();
+    world.until(secs(12), "three share", |w| is_stable(w, 3) && three.iter().all(|&m| owned(w, m) >= 2));
+    world.run(secs(40));
+    let four = member_with(&mut world, idle);
+    let all = |w: &World| is_stable(w, 4) && three.iter().chain([&four]).all(|&m| owned(w, m) == 2);
+    world.until(secs(4), "four share", all);
+    world.run(secs(40));
+    world.close(four, secs(5));
+    world.until(ms(50), "it is closed at once", |w| is_closed(w, four));
+    world.until(secs(4), "three share", |w| is_stable(w, 3) && three.iter().all(|&m| owned(w, m) >= 2));
+}
+
+#[test]
+fn a_revoke_takes_milliseconds() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    world.fill("t", 0, 5);
+    world.run(ms(20)); // read and acknowledged, and not committed yet
+    let before = count(&world, one, "join");
+    world.rejoin(one);
+    world.until(ms(5), "it joins again", |w| count(w, one, "join") > before);
+    assert!(all_committed(&world), "what was acknowledged was committed before");
+}
+
+#[test]
+fn a_fetch_that_is_answered_after_the_revoke_is_dropped() {
+    let mut world = filled(1, 2, 0);
+    let (one, two) = two_members(&mut world);
+    world.run(secs(12)); // fetches park
+    world.mishap(Mishap::delay(ApiKey::Fetch, secs(2)).times(4));
+    (0..2).for_each(|partition| world.fill("t", partition, 5));
+    world.rejoin(one);
+    world.rejoin(two);
+    world.until(secs(8), "all is read and committed", all_committed);
+    assert_eq!(world.wards[G].repeated, 0);
+}
+
+#[test]
+fn what_waits_in_the_queue_is_not_handed_out_after_the_revoke() {
+    let mut world = filled(1, 2, 100);
+    let one = member(&mut world);
+    world.set_habit(one, Habit::Slow(10, ms(200)));
+    world.until(secs(2), "it begins", |w| w.reads(one).len() >= 20);
+    world.rejoin(one);
+    let before = world.reads(one).len();
+    world.until(secs(2), "it is in again", |w| owned(w, one) == 2);
+    assert_eq!(world.reads(one).len(), before);
+    world.set_habit(one, Habit::Fast);
+    world.until(secs(3), "all is committed", all_committed);
+    assert_eq!(world.wards[G].repeated, 0, "it goes on after what was acknowledged");
+}
+
+#[test]
+fn records_that_were_not_acknowledged_come_again_after_a_rebalance() {
+    let mut world = filled(1, 1, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    let pieces = world.pieces(one, &tp("t", 0));
+    pieces[..4].iter().chain(&pieces[6..]).for_each(|piece| assert!(world.ack(one, piece)));
+    world.rejoin(one);
+    world.until(secs(2), "the rest comes again", |w| w.reads(one).len() == 16);
+    assert_eq!(world.offsets(one, "t", 0)[10..], [4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn a_message_of_a_partition_that_moved_away_is_neither_acknowledged_nor_committed() {
+    let mut world = filled(1, 2, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 20);
+    let held = [world.pieces(one, &tp("t", 0)), world.pieces(one, &tp("t", 1))].concat();
+    let two = member(&mut world);
+    world.until(secs(8), "they share", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    world.until(secs(4), "the other commits", |w| [0, 1].iter().any(|&p| committed(w, p) == Some(10)));
+    let before = [committed(&world, 0), committed(&world, 1)];
+    for piece in &held {
+        assert!(!world.ack(one, piece));
+        let error = world.commit(one, Commit::Through { tenure: piece.tenure.clone(), to: piece.to });
+        let error = error.expect_err("it moved away").to_string();
+        assert!(error.contains("t partition") && error.contains("given up"), "{error}");
+    }
+    let moved = if world.wards[G].owned(one).contains(&tp("t", 0)) { 1 } else { 0 };
+    assert!(world.commit_offsets(one, &tp("t", moved), 3).is_err());
+    world.run(secs(5));
+    assert_eq!([committed(&world, 0), committed(&world, 1)], before);
+}

@@ -59,6 +59,9 @@ impl Machine {
                 let until = now + part_of(deadline - now, 4, 5);
                 self.revoke_until(now, until, "the reader is closed");
                 self.plan_revoke(now);
+                if self.group.as_ref().is_some_and(|group| matches!(group.phase, Phase::Apart)) {
+                    self.leave(now); // nothing was to be committed
+                }
             }
             // Its answer will name us, unless it knows us already.
             Phase::Joining { .. } if group.member.is_empty() => {}
