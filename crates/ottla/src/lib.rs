@@ -15,8 +15,46 @@
 //! [`Reader`] is where to begin: [`Reader::builder`] says what to read, [`Reader::next`] and [`Reader::next_batch`] hand it
 //! out, [`Reader::control`] seeks, pauses and closes from any task, [`Reader::events`] tells what happens inside.
 //!
+//! # Groups
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), ottla::Error> {
+//! use ottla::{Group, Reader};
+//!
+//! let mut reader: Reader<Group> =
+//!     Reader::builder("localhost:9092").group("billing").topics(["orders", "refunds"]).open()?;
+//! # let is_time_to_go = || true;
+//! while let Some(message) = reader.next().await? {
+//!     println!("{} {:?}", message.offset(), message.value());
+//!     reader.ack(&message)?; // done with it
+//!     if is_time_to_go() {
+//!         break;
+//!     }
+//! }
+//! reader.close().await?; // commits what was acknowledged, and says how that went
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Builder::group`] makes a [`Reader<Group>`], a member of a consumer group; [`Builder::stored_in`] a [`Reader<Stored>`],
+//! which reads partitions that you name and keeps its offsets in a group. Both acknowledge and commit:
+//!
+//! - [`ack`](Reader::ack) says that a message is done, in whatever order that happens. It costs an atomic operation. What is
+//!   acknowledged is committed at an [interval](Builder::commit_interval), before a partition is given up, and on close, but
+//!   never past a message that was handed out and is not acknowledged: at least once, whatever crashes.
+//! - [`commit`](Reader::commit) waits until everything up to a message is committed. Many may wait at a time.
+//! - [`nack`](Reader::nack) comes back to a message.
+//! - [`Builder::auto_ack`] does without: a message counts as done when the following one is asked for.
+//!
+//! A message may be held, and acknowledged from any task, as long as its partition is ours. Once that was given up, and with
+//! it the right to commit, both are [`ErrorKind::Fenced`]; whoever owns the partition now reads the message again.
+//! [`Builder::on_rebalance`] tells when partitions come and go.
+//!
+//! # What is waited for
+//!
 //! By default a broker that is away and a topic that does not exist are waited for; see [`Builder::max_attempts`] and
-//! [`Builder::missing_topic`]. Not there yet: consumer groups and commits, read-committed, TLS and SASL.
+//! [`Builder::missing_topic`]. Not there yet: incremental
+//! (cooperative) rebalances and the group protocol of KIP-848, read-committed, TLS and SASL.
 
 // This is the outermost layer of the library: it gives the machine its time.
 #![allow(clippy::disallowed_methods)]
