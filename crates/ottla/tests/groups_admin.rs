@@ -196,6 +196,41 @@ async fn the_age_is_told_also_behind_large_batches() {
     assert!(rows.iter().all(|row| row.behind.is_some_and(|behind| !behind.is_zero())), "{rows:?}");
 }
 
+/// Markers of transactions at the end and in front of a record, and offsets that were compacted away.
+#[tokio::test]
+async fn the_next_record_is_looked_for_behind_what_is_none() {
+    let broker = broker(&[("t", 3)]).await;
+    let append = |partition, fill: &dyn Fn(&mut BatchBuilder)| {
+        let mut batch = BatchBuilder::new(Codec::None);
+        fill(&mut batch);
+        broker.with(|cluster| cluster.append("t", partition, batch.build().unwrap())).unwrap();
+    };
+    let record = |batch: &mut BatchBuilder| {
+        batch.push(5000, None, Some(b"x"), &[]);
+    };
+    let marker = |batch: &mut BatchBuilder| {
+        batch.transactional(true).control(true).producer(7, 0, -1);
+        batch.push(1, Some(&[0, 0, 0, 1]), Some(&[0, 0, 0, 0, 0, 0]), &[]);
+    };
+    for (partition, batches) in
+        [(0, [&record as &dyn Fn(&mut BatchBuilder), &marker]), (1, [&marker, &record])]
+    {
+        batches.into_iter().for_each(|fill| append(partition, fill));
+    }
+    append(2, &|batch| record(batch.skip(5)));
+    commit(&broker, "g", &[(0, 1), (1, 0), (2, 2)]);
+    let started = Instant::now();
+    let rows = lag(&mut groups(&broker), "g").await;
+    assert_eq!(rows.iter().map(|row| row.lag).collect::<Vec<_>>(), [Some(1), Some(2), Some(4)]);
+    let written = UNIX_EPOCH + Duration::from_millis(5000);
+    let ages: Vec<_> = rows.iter().map(|row| row.behind.map(|age| SystemTime::now() - age)).collect();
+    assert_eq!(ages[0], None, "there is no record");
+    for age in &ages[1..] {
+        let late = age.unwrap().duration_since(written).unwrap();
+        assert!(late < started.elapsed() + Duration::from_millis(1), "{late:?}");
+    }
+}
+
 #[tokio::test]
 async fn offsets_are_looked_up_as_a_reader_finds_them() {
     let broker = broker(&[("t", 2)]).await;

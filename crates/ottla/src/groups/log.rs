@@ -257,6 +257,7 @@ impl Search {
                 let taken = match Code(part.error_code) {
                     Code::NONE => match self.look(&part.records.unwrap_or_default(), *from) {
                         Ok(Sight::Record(ms)) => Ok((ms >= 0).then_some(ms)),
+                        Ok(Sight::Beyond(next)) if next >= part.high_watermark => Ok(None),
                         Ok(Sight::Beyond(next)) => {
                             *from = next;
                             continue;
