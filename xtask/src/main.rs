@@ -50,7 +50,8 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --json FILE         every single measurement
   kafka       a real Apache Kafka on this machine
                 up    [--version 4.4.0] [--nodes N] [--port N] [--dir DIR] [--set KEY=VALUE]...   prints its address;
-                      with --nodes 3 a cluster of so many (racks r0, r1, ...; replication 3, in sync 2)
+                      with --nodes 3 a cluster of so many (racks r0, r1, ...; replication 3, in sync 2);
+                      tried: 4.4.0, 3.9.1, and with a ZooKeeper beside them 2.8.2 and 1.1.1
                 down  [--dir DIR | --all] [--delete]
                 stop  --dir DIR [--kill]      start --dir DIR      with the same port and data
                 freeze --dir DIR              thaw  --dir DIR      alive, but silent

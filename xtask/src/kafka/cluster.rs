@@ -1,10 +1,11 @@
 //! Brokers that belong together, as a folder. One alone lives in the folder itself; several have one each in it, `node-1`
-//! and so on, and can be stopped, started, frozen and thawed one by one.
+//! and so on, and can be stopped, started, frozen and thawed one by one. Old ones have a ZooKeeper in `zookeeper`.
 
 use super::jars;
 use super::node::{Node, Settings, absolute};
 use super::ports;
-use super::properties::Seat;
+use super::properties::{Quorum, Seat};
+use super::zookeeper::ZooKeeper;
 use crate::failure::{During, Result, fail, misuse};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use std::thread;
 pub(crate) struct Cluster {
     dir: PathBuf,
     nodes: Vec<Node>,
+    zookeeper: Option<ZooKeeper>,
 }
 
 impl Cluster {
     /// Makes the folders of so many nodes, as [`Node::create`] does; starts nothing.
     pub(crate) fn create(dir: &Path, count: u16, settings: &Settings) -> Result<Self> {
-        check_version(&settings.version)?;
         let dir = absolute(dir)?;
         if count == 2 || !(1..=9).contains(&count) {
             return misuse(format!(
@@ -28,7 +29,7 @@ impl Cluster {
             ));
         }
         check_folder(&dir, count)?;
-        let seats = seats(count, settings.port)?;
+        let seats = seats(count, settings)?;
         let folders = seats.iter().map(|seat| folder_of(&dir, seat));
         // All at once: each begins with a Java of its own.
         let nodes = thread::scope(|scope| {
@@ -38,18 +39,22 @@ impl Cluster {
                 .collect();
             made.into_iter().map(joined).collect::<Result<_>>()
         })?;
-        Ok(Self { dir, nodes })
+        let zookeeper = match seats[0].quorum {
+            Quorum::ZooKeeper(port) => Some(ZooKeeper::create(&dir, &settings.version, port)?),
+            Quorum::Controllers(_) => None,
+        };
+        Ok(Self { dir, nodes, zookeeper })
     }
 
     /// A cluster, or a single node, that was created before.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let dir = absolute(dir)?;
-        if Node::is_in(&dir) || !Node::is_in(&node_folder(&dir, 1)) {
-            return Ok(Self { nodes: vec![Node::open(&dir)?], dir });
-        }
-        let folders = (1..).map(|id| node_folder(&dir, id)).take_while(|folder| Node::is_in(folder));
-        let nodes = folders.map(|folder| Node::open(&folder)).collect::<Result<_>>()?;
-        Ok(Self { dir, nodes })
+        let nodes = open_nodes(&dir)?;
+        let zookeeper = match jars::needs_zookeeper(nodes[0].version()) {
+            true => Some(ZooKeeper::open(&dir, nodes[0].version())?),
+            false => None,
+        };
+        Ok(Self { dir, nodes, zookeeper })
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -79,43 +84,57 @@ impl Cluster {
         self.nodes.iter().map(Node::bootstrap).collect::<Vec<_>>().join(",")
     }
 
-    /// Starts all nodes and waits until they can be used and know each other.
+    /// Starts all nodes, and the ZooKeeper before them, and waits until they can be used and know each other.
     pub(crate) fn start(&self) -> Result<Vec<Child>> {
+        let zookeeper = self.zookeeper.as_ref().map(ZooKeeper::start).transpose()?.flatten();
         let ids: Vec<_> = self.nodes.iter().map(Node::id).collect();
         let launched = self.nodes.iter().map(Node::launch).collect::<Result<Vec<_>>>();
         let ready = launched.and_then(|children| {
-            self.nodes.iter().zip(children).map(|(node, child)| node.ready(child, &ids)).collect()
+            let each = self.nodes.iter().zip(children);
+            each.map(|(node, child)| node.ready(child, &ids)).collect::<Result<Vec<_>>>()
         });
-        if ready.is_err() {
-            self.each(Node::kill);
+        match ready {
+            Ok(brokers) => Ok(brokers.into_iter().chain(zookeeper).collect()),
+            Err(failure) => {
+                self.kill();
+                Err(failure)
+            }
         }
-        ready
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.nodes.iter().any(|node| node.running().is_some())
+        let zookeeper = self.zookeeper.iter().any(ZooKeeper::is_running);
+        zookeeper || self.nodes.iter().any(|node| node.running().is_some())
     }
 
+    /// The brokers first: they tell the ZooKeeper that they go.
     pub(crate) fn stop(&self) {
         self.each(Node::stop);
+        self.zookeeper.iter().for_each(ZooKeeper::stop);
+    }
+
+    pub(crate) fn kill(&self) {
+        self.each(Node::kill);
+        self.zookeeper.iter().for_each(ZooKeeper::stop);
     }
 
     pub(crate) fn remove_data(&self) {
         self.each(Node::remove_data);
+        self.zookeeper.iter().for_each(ZooKeeper::remove_data);
     }
 
     /// For all at once: a node that shuts down asks the others, and waits for them in vain when they are gone.
-    pub(crate) fn each(&self, act: fn(&Node)) {
+    fn each(&self, act: fn(&Node)) {
         thread::scope(|scope| self.nodes.iter().for_each(|node| drop(scope.spawn(move || act(node)))));
     }
 }
 
-fn check_version(version: &str) -> Result<()> {
-    if jars::major(version) >= 3 {
-        return Ok(());
+fn open_nodes(dir: &Path) -> Result<Vec<Node>> {
+    if Node::is_in(dir) || !Node::is_in(&node_folder(dir, 1)) {
+        return Ok(vec![Node::open(dir)?]);
     }
-    let known = jars::KNOWN.join(", ");
-    fail(format!("Kafka {version} needs a ZooKeeper, which is not started here; known: {known}"))
+    let folders = (1..).map(|id| node_folder(dir, id)).take_while(|folder| Node::is_in(folder));
+    folders.map(|folder| Node::open(&folder)).collect()
 }
 
 /// What was made for one node is not made into more, nor the other way round: its data would be lost.
@@ -130,24 +149,27 @@ fn check_folder(dir: &Path, count: u16) -> Result<()> {
     fail(format!("{} holds a Kafka of {there} nodes, not of {count}; name another --dir", dir.display()))
 }
 
-/// The ports of brokers and controllers.
-fn seats(count: u16, wanted: Option<u16>) -> Result<Vec<Seat>> {
+/// The ports of brokers and controllers, or of the ZooKeeper.
+fn seats(count: u16, settings: &Settings) -> Result<Vec<Seat>> {
     let found = ports::free(2 * usize::from(count))?;
-    let (brokers, controllers) = found.split_at(usize::from(count));
-    let brokers: Vec<u16> = match wanted {
+    let (brokers, others) = found.split_at(usize::from(count));
+    let brokers: Vec<u16> = match settings.port {
         Some(first) => (first..=u16::MAX).take(usize::from(count)).collect(),
         None => brokers.to_vec(),
     };
     if let Some(taken) = brokers.iter().find(|port| !ports::is_free(**port)) {
         return fail(format!("port {taken} is taken; without --port free ones are used"));
     }
-    let controllers = controllers.to_vec();
-    let seat = |(id, port)| Seat { id, port, controllers: controllers.clone() };
+    let quorum = match jars::needs_zookeeper(&settings.version) {
+        true => Quorum::ZooKeeper(others[0]),
+        false => Quorum::Controllers(others.to_vec()),
+    };
+    let seat = |(id, port)| Seat { id, port, of: count, quorum: quorum.clone() };
     Ok((1..).zip(brokers).map(seat).collect())
 }
 
 fn folder_of(dir: &Path, seat: &Seat) -> PathBuf {
-    if seat.controllers.len() == 1 { dir.to_owned() } else { node_folder(dir, seat.id) }
+    if seat.of == 1 { dir.to_owned() } else { node_folder(dir, seat.id) }
 }
 
 fn node_folder(dir: &Path, id: u16) -> PathBuf {
@@ -168,13 +190,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_kafka_is_refused_with_the_reason() {
-        let settings = Settings { version: "2.8.2".into(), ..Settings::default() };
-        let error = Cluster::create(Path::new("/nowhere"), 1, &settings).unwrap_err().to_string();
-        assert!(error.contains("ZooKeeper"), "{error}");
-    }
-
-    #[test]
     fn two_nodes_are_no_cluster() {
         let error = Cluster::create(Path::new("/nowhere"), 2, &Settings::default()).unwrap_err();
         assert_eq!(error.exit_code(), 2);
@@ -182,14 +197,21 @@ mod tests {
 
     #[test]
     fn seats_have_ports_of_their_own_and_know_all_controllers() {
-        let seats = seats(3, None).unwrap();
-        let mut ports: Vec<_> =
-            seats.iter().map(|seat| seat.port).chain(seats[0].controllers.clone()).collect();
+        let seats = seats(3, &Settings::default()).unwrap();
+        let Quorum::Controllers(controllers) = seats[0].quorum.clone() else { panic!("{seats:?}") };
+        let mut ports: Vec<_> = seats.iter().map(|seat| seat.port).chain(controllers).collect();
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 6);
         assert_eq!(seats.iter().map(|seat| seat.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(seats.iter().all(|seat| seat.controllers == seats[0].controllers));
+        assert!(seats.iter().all(|seat| seat.of == 3 && seat.quorum == seats[0].quorum));
+    }
+
+    #[test]
+    fn old_nodes_share_a_zookeeper() {
+        let seats = seats(3, &Settings { version: "2.8.2".into(), ..Settings::default() }).unwrap();
+        assert!(matches!(seats[0].quorum, Quorum::ZooKeeper(port) if port != seats[0].port));
+        assert!(seats.iter().all(|seat| seat.quorum == seats[0].quorum));
     }
 
     #[test]

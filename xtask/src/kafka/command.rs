@@ -89,10 +89,11 @@ fn start(target: &Target) -> Result<()> {
 fn stop(mut args: Args) -> Result<()> {
     let kill = args.flag("--kill");
     with_target(args, |target| {
-        let end = if kill { Node::kill } else { Node::stop };
-        match target.node()? {
-            Some(node) => end(node),
-            None => target.cluster.each(end),
+        match (target.node()?, kill) {
+            (Some(node), true) => node.kill(),
+            (Some(node), false) => node.stop(),
+            (None, true) => target.cluster.kill(),
+            (None, false) => target.cluster.stop(),
         }
         Ok(())
     })

@@ -8,14 +8,12 @@ use std::process::{Command, Stdio};
 /// The version that is meant when none is named, and whose tools are used against any broker.
 pub(crate) const NEWEST: &str = "4.4.0";
 
-/// Versions that the brokers are started from.
-pub(crate) const KNOWN: [&str; 2] = [NEWEST, "3.9.1"];
-
 const INSTALL: &str = "on Debian and Ubuntu: apt-get install openjdk-17-jdk-headless maven";
 
 /// The folder with Kafka's jars and all they need, downloaded if it is not there.
 pub(crate) fn kafka(version: &str) -> Result<PathBuf> {
-    let mut wanted = vec![Artifact::new("org.apache.kafka", "kafka_2.13", version)];
+    let broker = if major(version) >= 2 { "kafka_2.13" } else { "kafka_2.12" };
+    let mut wanted = vec![Artifact::new("org.apache.kafka", broker, version)];
     if major(version) >= 3 {
         wanted.push(Artifact::new("org.apache.kafka", "kafka-tools", version));
     }
@@ -45,6 +43,11 @@ pub(crate) fn java() -> Result<PathBuf> {
         Some(17..) => Ok(java),
         _ => fail(format!("Kafka needs Java 17 or later, and this is {}; {INSTALL}", first_line(&told))),
     }
+}
+
+/// Whether brokers of this version keep what they know of each other in a ZooKeeper. (2.8 could do without, for trials.)
+pub(crate) fn needs_zookeeper(version: &str) -> bool {
+    major(version) < 3
 }
 
 /// The first number of a Kafka version.

@@ -9,6 +9,7 @@ mod probe;
 pub(crate) mod process;
 mod properties;
 pub(crate) mod tools;
+mod zookeeper;
 
 use crate::failure::{During, Result, fail};
 use crate::workspace;
@@ -25,7 +26,7 @@ use tools::Tools;
 pub(crate) struct Kafka {
     cluster: Cluster,
     guard: Guard,
-    brokers: Vec<Child>,
+    processes: Vec<Child>,
     _lock: File,
 }
 
@@ -43,10 +44,10 @@ impl Kafka {
         clear(&dir)?;
         let cluster = Cluster::create(&dir, count, settings)?;
         let guard = Guard::over(&cluster)?;
-        let brokers = cluster.start()?;
+        let processes = cluster.start()?;
         let (version, bootstrap) = (cluster.version(), cluster.bootstrap());
         eprintln!("Apache Kafka {version} is up at {bootstrap} ({})", dir.display());
-        Ok(Self { cluster, guard, brokers, _lock: lock })
+        Ok(Self { cluster, guard, processes, _lock: lock })
     }
 
     pub(crate) fn bootstrap(&self) -> String {
@@ -65,7 +66,7 @@ impl Kafka {
 impl Drop for Kafka {
     fn drop(&mut self) {
         self.cluster.stop();
-        self.brokers.iter_mut().for_each(|broker| drop(broker.wait()));
+        self.processes.iter_mut().for_each(|process| drop(process.wait()));
         self.cluster.remove_data();
         self.guard.dismiss();
     }

@@ -10,22 +10,19 @@
 //!
 //! A node has no state of its own, so any process may stop what another started.
 
-use super::process::Pid;
+use super::process::{Pid, Server, still_running};
 use super::properties::{Seat, properties};
 use super::{jars, probe};
 use crate::failure::{During, Failure, Result, fail};
 use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a broker may take until it answers; on a busy machine with two cores it is some 5 s.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// How long a broker may take to shut down before it is killed.
-const STOP_LIMIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -58,7 +55,7 @@ impl Node {
     pub(super) fn create(dir: &Path, settings: &Settings, seat: &Seat) -> Result<Self> {
         let dir = absolute(dir)?;
         fs::create_dir_all(&dir).during(|| format!("making {}", dir.display()))?;
-        let (version, of) = (settings.version.clone(), seat.controllers.len() as u16);
+        let (version, of) = (settings.version.clone(), seat.of);
         let node = Self { dir, version, id: seat.id, port: seat.port, of };
         node.write("server.properties", &properties(&node.dir.join("data"), seat, &settings.set))?;
         node.write("node.json", &node.state().to_string())?;
@@ -113,47 +110,50 @@ impl Node {
 
     /// Starts the broker's process.
     pub(super) fn launch(&self) -> Result<Child> {
-        if self.running().is_some() {
-            return fail(format!("the Kafka in {} is running already", self.dir.display()));
-        }
-        let log = File::create(self.dir.join("out.log")).during(|| "writing Kafka's log".into())?;
-        let log_too = log.try_clone().during(|| "writing Kafka's log".into())?;
         let mut kafka = self.java(&["-Xmx1g", "-XX:+ExitOnOutOfMemoryError"])?;
         if self.of > 1 {
             // Several at once are up in two thirds of the time without the compiler that makes the fastest code.
             kafka.arg("-XX:TieredStopAtLevel=1");
         }
-        kafka.arg("kafka.Kafka").arg(self.dir.join("server.properties"));
-        // A group of its own: Ctrl-C in a terminal is for us; who owns the broker sees to its end.
-        kafka.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
-        let child = kafka.spawn().during(|| "starting Kafka".into())?;
-        self.write("kafka.pid", &child.id().to_string())?;
-        Ok(child)
+        kafka.arg("kafka.Kafka");
+        self.server().launch(kafka)
     }
 
     /// Waits until a broker that was launched can be used and knows these nodes.
     pub(super) fn ready(&self, mut child: Child, nodes: &[u16]) -> Result<Child> {
-        match probe::wait(self.port, nodes, START_LIMIT, || still_running(&mut child)) {
-            Ok(()) => Ok(child),
-            Err(failure) => Err(self.did_not_start(&mut child, &failure)),
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match probe::wait(self.port, nodes, left, || still_running(&mut child, "the broker")) {
+                Ok(()) => return Ok(child),
+                Err(_) if self.met_its_former_self() => {
+                    self.server().give_up(&mut child);
+                    child = self.launch()?;
+                }
+                Err(failure) => return Err(self.did_not_start(&mut child, &failure)),
+            }
         }
     }
 
-    /// The broker's process, if it runs. A number that by now belongs to another program does not count.
+    /// ZooKeeper takes a broker that was killed for alive until its session ends, and its successor for an impostor, who
+    /// is sent away.
+    fn met_its_former_self(&self) -> bool {
+        jars::needs_zookeeper(&self.version) && self.log().contains("NodeExistsException")
+    }
+
+    /// The broker's process, if it runs.
     pub(crate) fn running(&self) -> Option<Pid> {
-        let pid = Pid(fs::read_to_string(self.dir.join("kafka.pid")).ok()?.trim().parse().ok()?);
-        let ours = self.dir.join("server.properties");
-        pid.command_line()?.contains(&*ours.to_string_lossy()).then_some(pid)
+        self.server().running()
     }
 
     /// Lets the broker shut down, if it runs; killed when that takes too long.
     pub(crate) fn stop(&self) {
-        self.end("TERM", STOP_LIMIT);
+        self.server().stop();
     }
 
     /// Ends the broker at once, as a crash would.
     pub(crate) fn kill(&self) {
-        self.end("KILL", STOP_LIMIT);
+        self.server().kill();
     }
 
     /// The broker stays alive with its connections open, but does nothing any more.
@@ -174,18 +174,14 @@ impl Node {
         json!({ "version": self.version, "id": self.id, "port": self.port, "of": self.of })
     }
 
-    fn end(&self, signal: &str, limit: Duration) {
-        if let Some(pid) = self.running() {
-            pid.signal(signal);
-            // One that is frozen takes the signal when it thaws.
-            pid.signal("CONT");
-            if !pid.wait_gone(limit) {
-                eprintln!("Kafka did not shut down within {} s, so it is killed", limit.as_secs());
-                pid.signal("KILL");
-                pid.wait_gone(limit);
-            }
-        }
-        let _ = fs::remove_file(self.dir.join("kafka.pid"));
+    fn server(&self) -> Server {
+        let file = |name: &str| self.dir.join(name);
+        let (settings, log, pid) = (file("server.properties"), file("out.log"), file("kafka.pid"));
+        Server { name: "Kafka", settings, log, pid }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.join("out.log")).unwrap_or_default()
     }
 
     fn signal(&self, signal: &str) -> Result<()> {
@@ -196,18 +192,15 @@ impl Node {
     }
 
     fn did_not_start(&self, child: &mut Child, failure: &Failure) -> Failure {
-        let _ = child.kill();
-        let _ = child.wait();
-        let _ = fs::remove_file(self.dir.join("kafka.pid"));
+        self.server().give_up(child);
+        let told = jars::last_lines(&self.log(), 15);
         let path = self.dir.join("out.log");
-        let log = fs::read_to_string(&path).unwrap_or_default();
-        let told = jars::last_lines(&log, 15);
         Failure::new(format!("Kafka did not start: {failure}\n{told}\n(all of it: {})", path.display()))
     }
 
     /// Prepares the data folder, as KRaft wants it before the first start.
     fn format(&self) -> Result<()> {
-        if self.dir.join("data").exists() {
+        if self.dir.join("data").exists() || jars::needs_zookeeper(&self.version) {
             return Ok(());
         }
         // The same id for every cluster: 16 bytes that say what it is.
@@ -233,13 +226,6 @@ impl Node {
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.dir.join(name);
         fs::write(&path, text).during(|| format!("writing {}", path.display()))
-    }
-}
-
-fn still_running(child: &mut Child) -> Result<()> {
-    match child.try_wait().during(|| "watching Kafka".into())? {
-        None => Ok(()),
-        Some(status) => fail(format!("the broker ended ({status})")),
     }
 }
 

@@ -1,9 +1,92 @@
 //! Processes that are not, or no longer, our children, by their number.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use crate::failure::{During, Result, fail};
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// How long a server may take to shut down before it is killed.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+
+/// A Java program that runs in the background; any process may end what another started.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// What people call it.
+    pub(super) name: &'static str,
+    /// The file with its settings, which stands in its command line.
+    pub(super) settings: PathBuf,
+    /// What it prints.
+    pub(super) log: PathBuf,
+    /// Has its number, from start to stop.
+    pub(super) pid: PathBuf,
+}
+
+impl Server {
+    /// Starts `java`, which names the main class and what comes before it.
+    pub(super) fn launch(&self, mut java: Command) -> Result<Child> {
+        if self.running().is_some() {
+            return fail(format!("{} with {} is running already", self.name, self.settings.display()));
+        }
+        let log = File::create(&self.log).during(|| format!("writing the log of {}", self.name))?;
+        let log_too = log.try_clone().during(|| format!("writing the log of {}", self.name))?;
+        // A group of its own: Ctrl-C in a terminal is for us; who owns the server sees to its end.
+        java.arg(&self.settings).stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
+        let child = java.spawn().during(|| format!("starting {}", self.name))?;
+        fs::write(&self.pid, child.id().to_string()).during(|| format!("writing {}", self.pid.display()))?;
+        Ok(child)
+    }
+
+    /// The process, if it runs. A number that by now belongs to another program does not count.
+    pub(super) fn running(&self) -> Option<Pid> {
+        let pid = Pid(fs::read_to_string(&self.pid).ok()?.trim().parse().ok()?);
+        pid.command_line()?.contains(&*self.settings.to_string_lossy()).then_some(pid)
+    }
+
+    /// Lets it shut down, if it runs; killed when that takes too long.
+    pub(super) fn stop(&self) {
+        self.end("TERM");
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(super) fn kill(&self) {
+        self.end("KILL");
+    }
+
+    /// Forgets a child that has ended, or that is to.
+    pub(super) fn give_up(&self, child: &mut Child) {
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = fs::remove_file(&self.pid);
+    }
+
+    fn end(&self, signal: &str) {
+        if let Some(pid) = self.running() {
+            pid.signal(signal);
+            // One that is frozen takes the signal when it thaws.
+            pid.signal("CONT");
+            if !pid.wait_gone(STOP_LIMIT) {
+                eprintln!(
+                    "{} did not shut down within {} s, so it is killed",
+                    self.name,
+                    STOP_LIMIT.as_secs()
+                );
+                pid.signal("KILL");
+                pid.wait_gone(STOP_LIMIT);
+            }
+        }
+        let _ = fs::remove_file(&self.pid);
+    }
+}
+
+/// Whether a child that is waited for is still there.
+pub(super) fn still_running(child: &mut Child, name: &str) -> Result<()> {
+    match child.try_wait().during(|| format!("watching {name}"))? {
+        None => Ok(()),
+        Some(status) => fail(format!("{name} ended ({status})")),
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pid(pub(crate) u32);
