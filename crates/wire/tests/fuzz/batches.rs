@@ -43,7 +43,7 @@ impl Reader {
         let mut outcome = String::new();
         let mut batches = Batches::new(bytes);
         let mut end = 0;
-        while let Some(found) = batches.next() {
+        for found in batches.by_ref() {
             let read = found.and_then(|(header, range)| {
                 assert_eq!((range.start, range.len()), (end, header.size()));
                 end = range.end;
@@ -107,7 +107,7 @@ fn change(bytes: &[u8]) {
 }
 
 /// Makes a length fit: that of the last message or batch, as far as those before it can be walked.
-pub(crate) fn mend(bytes: &mut Vec<u8>) {
+pub(crate) fn mend(bytes: &mut [u8]) {
     let mut at = 0;
     loop {
         let left = bytes.len() - at;
@@ -145,7 +145,7 @@ fn set_crc(message: &mut [u8]) {
 /// A wrapper around a set, in Snappy, which takes the least time.
 fn wrapper(magic: u8, set: &[u8]) -> Vec<u8> {
     const SNAPPY: u8 = 2;
-    const OFFSET: i64 = 1 << 40;
+    const OFFSET: i64 = 1 << 30;
     let packed = snap::raw::Encoder::new().compress_vec(set).unwrap();
     let mut bytes = OFFSET.to_be_bytes().to_vec();
     bytes.extend([0; 8]);

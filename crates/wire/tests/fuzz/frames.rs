@@ -58,19 +58,19 @@ pub(crate) fn read(case: &[u8]) -> Outcome {
     let Some((kind, frame)) = Kind::of(case) else { return "short".into() };
     let _ = frame::correlation_id(&frame);
     match kind {
-        Kind::Request => read_request(frame),
-        Kind::Reply(api, version) => read_reply(api, version, frame),
+        Kind::Request => read_request(&frame),
+        Kind::Reply(api, version) => read_reply(api, version, &frame),
         Kind::Subscription(version) => {
-            outcome("s", version, read_body::<ConsumerProtocolSubscription>(frame, version))
+            outcome("s", version, read_body::<ConsumerProtocolSubscription>(&frame, version))
         }
         Kind::Assignment(version) => {
-            outcome("a", version, read_body::<ConsumerProtocolAssignment>(frame, version))
+            outcome("a", version, read_body::<ConsumerProtocolAssignment>(&frame, version))
         }
     }
 }
 
-fn read_request(frame: Bytes) -> Outcome {
-    let mut input = Input::new(frame);
+fn read_request(frame: &Bytes) -> Outcome {
+    let mut input = Input::new(frame.clone());
     let header = match in_little(input.remaining(), || frame::decode_request_header(&mut input)) {
         Ok(header) => header,
         Err(error) => return error.to_string(),
@@ -91,7 +91,7 @@ fn read_request(frame: Bytes) -> Outcome {
     panic!("{:?} is in no list", header.api);
 }
 
-fn read_reply(api: i16, version: i16, frame: Bytes) -> Outcome {
+fn read_reply(api: i16, version: i16, frame: &Bytes) -> Outcome {
     macro_rules! read_as_one_of {
         ($request:ident) => {
             if api == $request::KEY as i16 {
@@ -111,7 +111,10 @@ fn read_reply(api: i16, version: i16, frame: Bytes) -> Outcome {
     "no such API".into()
 }
 
-fn read_body<M: Message + PartialEq + std::fmt::Debug>(bytes: Bytes, version: i16) -> Result<M, DecodeError> {
+fn read_body<M: Message + PartialEq + std::fmt::Debug>(
+    bytes: &Bytes,
+    version: i16,
+) -> Result<M, DecodeError> {
     let read = in_little(bytes.len(), || whole::<M>(&mut Input::new(bytes.clone()), version));
     read.inspect(|value| stands::<M>(value, version))
 }

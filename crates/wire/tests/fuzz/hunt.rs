@@ -24,7 +24,7 @@ pub(crate) struct Hunt {
     pool: Vec<Vec<u8>>,
     /// Outcomes, without their numbers.
     seen: HashSet<u64>,
-    mend: fn(&mut Vec<u8>),
+    mend: fn(&mut [u8]),
     random: fastrand::Rng,
     time: Duration,
 }
@@ -50,7 +50,7 @@ impl Hunt {
     }
 
     /// Half of what was changed is made consistent again, so that more of it gets further.
-    pub(crate) fn mended_by(mut self, mend: fn(&mut Vec<u8>)) -> Self {
+    pub(crate) fn mended_by(mut self, mend: fn(&mut [u8])) -> Self {
         self.mend = mend;
         self
     }
