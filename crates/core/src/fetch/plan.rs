@@ -448,10 +448,10 @@ fn accept(next: i64, high_watermark: i64, outlined: Vec<Outlined>) -> Accepted {
         Accepted { batches: Vec::with_capacity(outlined.len()), next, last_epoch: -1, damage: None };
     let mut last_end = None;
     for batch in outlined {
-        let end = batch.header.next_offset();
+        let (base, end) = (batch.header.base_offset, batch.header.next_offset());
         let begin = match batch.header.is_wrapper() {
-            true => last_end.unwrap_or(next).min(end), // where it begins shows when it is unpacked
-            false => batch.header.base_offset,
+            true => last_end.unwrap_or(next).min(base), // where it begins shows when it is unpacked
+            false => base,
         };
         if let Some(last_end) = last_end.filter(|&last_end| begin < last_end) {
             accepted.damage =
@@ -473,4 +473,62 @@ fn accept(next: i64, high_watermark: i64, outlined: Vec<Outlined>) -> Accepted {
         }
     }
     accepted
+}
+
+#[cfg(test)]
+mod tests {
+    use ottla_wire::record::BatchHeader;
+
+    use super::*;
+
+    const GZIP: i16 = 1;
+
+    fn batch(magic: i8, attributes: i16, offsets: std::ops::RangeInclusive<i64>) -> Outlined {
+        let header = BatchHeader {
+            base_offset: *offsets.start(),
+            length: 100,
+            leader_epoch: -1,
+            magic,
+            crc: 0,
+            attributes,
+            last_offset_delta: (offsets.end() - offsets.start()) as i32,
+            base_timestamp: -1,
+            max_timestamp: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            count: 1,
+        };
+        Outlined { header, range: 0..header.size() }
+    }
+
+    /// A wrapper of before Kafka 0.11, of whose records only the last offset is known.
+    fn wrapper(last: i64) -> Outlined {
+        batch(1, GZIP, last..=last)
+    }
+
+    fn accepted(next: i64, high_watermark: i64, outlined: Vec<Outlined>) -> (i64, usize, bool) {
+        let accepted = accept(next, high_watermark, outlined);
+        (accepted.next, accepted.batches.len(), accepted.damage.is_some())
+    }
+
+    #[test]
+    fn a_batch_follows_the_one_before_it_or_lies_within_the_log() {
+        let two = || vec![batch(2, 0, 5..=9), batch(2, 0, 10..=30)];
+        assert_eq!(accepted(7, 40, two()), (31, 2, false));
+        assert_eq!(accepted(7, 10, two()), (31, 2, false), "it may end beyond the high watermark");
+        assert_eq!(accepted(7, 8, vec![batch(2, 0, 9..=12)]), (7, 0, true));
+        assert_eq!(accepted(7, 40, vec![batch(2, 0, 5..=9), batch(2, 0, 9..=12)]), (10, 1, true));
+    }
+
+    /// Its first record may lie before the position, and its last one beyond the high watermark.
+    #[test]
+    fn a_wrapper_is_judged_by_where_it_ends() {
+        assert_eq!(accepted(7, 8, vec![wrapper(12)]), (13, 1, false));
+        assert_eq!(accepted(7, 8, vec![wrapper(5), wrapper(9), wrapper(20)]), (21, 2, false));
+        assert_eq!(accepted(7, 40, vec![wrapper(12), wrapper(12)]), (13, 1, true));
+        assert_eq!(accepted(7, 40, vec![wrapper(12), batch(0, 0, 12..=15)]), (13, 1, true));
+        assert_eq!(accepted(7, 40, vec![batch(0, 0, 7..=9), wrapper(9)]), (10, 1, true));
+        assert_eq!(accepted(7, 40, vec![batch(0, 0, 7..=9), wrapper(10)]), (11, 2, false));
+    }
 }
