@@ -122,7 +122,7 @@ fn generated() -> Result<()> {
 /// The broker with the topics, started when the first step needs it.
 fn with_topics(broker: &mut Option<Kafka>) -> Result<&Kafka> {
     if broker.is_none() {
-        let kafka = Kafka::start("test", &for_groups())?;
+        let kafka = Kafka::start("test", &Settings::default())?;
         dataset::fill(&kafka.tools(), kafka.dir(), &TOPICS, Size::SHORT)?;
         *broker = Some(kafka);
     }

@@ -23,6 +23,7 @@ use ottla::{
 use ottla_wire::record::Codec;
 use support::{PROMPT, check, soon, within};
 
+/// The shortest that a broker allows unless told.
 const SESSION: Duration = Duration::from_secs(6);
 const HEARTBEAT: Duration = Duration::from_millis(300);
 /// Nothing is committed by the clock in a test that sets this.
@@ -258,7 +259,8 @@ async fn kafka_group_the_leader_notices_growth_of_topics_that_only_others_read()
     owns(&leader, 1).await;
     let mut other = open(&theirs);
     owns(&other, 1).await;
-    assert!(leader.control().member().unwrap().leader);
+    let leads = || leader.control().member().is_some_and(|member| member.leader);
+    support::eventually("the first one leads", leads).await;
     kafka.add_partitions(&theirs, 2).await;
     kafka.fill(&theirs, 1, 0, 5, Codec::None).await;
     assert_eq!(offsets(&take(&mut other, 5).await), [0, 1, 2, 3, 4]);
@@ -525,18 +527,17 @@ impl Told {
 async fn kafka_group_a_slow_revoke_keeps_its_membership_and_what_it_did_is_committed_before_it_ends() {
     let mut kafka = kafka().await;
     let (topic, group) = topic_and_group(&mut kafka, "revoke", 2, 100).await;
-    let session = Duration::from_millis(1500);
-    let told = Told::default();
+    let (told, pause) = (Told::default(), SESSION + 3 * HEARTBEAT);
     let notes = told.clone();
-    let builder = member(&kafka, &group, &topic).session_timeout(session).rebalance_timeout(10 * session);
     // A join is waited for as long as the slowest member may take, whatever other requests are given.
-    let builder = builder.request_timeout(session);
+    let short = Duration::from_secs(2);
+    let builder = member(&kafka, &group, &topic).rebalance_timeout(5 * SESSION).request_timeout(short);
     let hook = move |rebalance: Rebalance| {
         notes.note(&rebalance);
         async move {
             if let Rebalance::Revoked(revoked) = &rebalance {
-                assert!(revoked.deadline() > Instant::now() + 2 * session);
-                tokio::time::sleep(2 * session).await;
+                assert!(revoked.deadline() > Instant::now() + pause);
+                tokio::time::sleep(pause).await;
                 revoked.commit().await.unwrap();
             }
         }
@@ -548,9 +549,9 @@ async fn kafka_group_a_slow_revoke_keeps_its_membership_and_what_it_did_is_commi
         *done.entry(message.partition()).or_default() = message.offset() + 1;
     }
     let begin = Instant::now();
-    let mut two = member(&kafka, &group, &topic).request_timeout(session).open().unwrap();
+    let mut two = member(&kafka, &group, &topic).request_timeout(short).open().unwrap();
     let moved = owns(&two, 1).await.pop_first().unwrap().1;
-    assert!(begin.elapsed() > 2 * session, "the revoke was waited for: {:?}", begin.elapsed());
+    assert!(begin.elapsed() > pause, "the revoke was waited for: {:?}", begin.elapsed());
     let from = done.get(&moved).copied().unwrap_or(0);
     if from < 100 {
         assert_eq!(next(&mut two).await.offset(), from, "nothing that was acknowledged comes again");
