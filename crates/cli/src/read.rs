@@ -24,6 +24,8 @@ use crate::{
 
 /// How long what was formatted may take to get out after Ctrl-C; who does not take it by then never will.
 const GRACE: Duration = Duration::from_millis(100);
+/// With a group there is more to it: what is out and not known to be would be read again.
+const MEMBER_GRACE: Duration = Duration::from_secs(1);
 /// So long the other members of a group wait for whoever reads our output.
 const STUCK: Duration = Duration::from_secs(2);
 /// After so long somebody who pressed Ctrl-C wants to know what is going on.
@@ -56,7 +58,8 @@ async fn print<K>(
         end = reading.run(&mut output) => end,
     };
     if !matches!(end, Ok(End::Reached | End::Unwanted)) {
-        let _ = tokio::time::timeout(GRACE, output.finish()).await;
+        let grace = if reading.member.is_some() { MEMBER_GRACE } else { GRACE };
+        let _ = tokio::time::timeout(grace, output.finish()).await;
     }
     progress.finish();
     let exit = if reading.failed.is_empty() { Exit::Done } else { Exit::Failed };

@@ -44,6 +44,13 @@ fn lines(running: &mut Running, count: usize) -> Vec<String> {
     lines
 }
 
+/// Starts a member of the group, and waits until it has said which partitions it has.
+fn member(cluster: &Cluster, options: &str) -> Running {
+    let mut running = cluster.ottla(&format!("read -g g {options}")).start();
+    running.note("group g: reading ");
+    running
+}
+
 fn members(cluster: &Cluster) -> usize {
     cluster.change(|cluster| cluster.group("g").map_or(0, |group| group.members.len()))
 }
@@ -60,13 +67,13 @@ fn is_stable(cluster: &Cluster, members: usize) -> bool {
 fn what_is_printed_is_committed_and_ctrl_c_leaves_the_group() {
     let cluster = letters(4);
     let mut running = cluster.ottla("read -g g orders").start();
-    assert_eq!(lines(&mut running, 12), all(4));
     running.note("group g: reading orders 0-2");
+    assert_eq!(lines(&mut running, 12), all(4));
     running.ends_cleanly_on("INT");
     assert_eq!((committed(&cluster), members(&cluster)), ([Some(4); 3], 0));
     // Who comes back goes on there.
     append(&cluster, 4, 1);
-    let mut running = cluster.ottla("read -g g orders --from latest").start();
+    let mut running = member(&cluster, "orders --from latest");
     assert_eq!(lines(&mut running, 3), ["a4", "b4", "c4"]);
     running.ends_cleanly_on("TERM");
     assert_eq!(committed(&cluster), [Some(5); 3]);
@@ -75,7 +82,7 @@ fn what_is_printed_is_committed_and_ctrl_c_leaves_the_group() {
 #[test]
 fn what_is_printed_is_committed_while_reading_goes_on() {
     let cluster = letters(2);
-    let mut running = cluster.ottla("read -g g orders").start();
+    let mut running = member(&cluster, "orders");
     assert_eq!(lines(&mut running, 6), all(2));
     until("it is committed", || committed(&cluster) == [Some(2); 3]);
     running.ends_cleanly_on("INT");
@@ -110,7 +117,7 @@ fn without_commits_nothing_is_committed() {
 #[test]
 fn two_members_share_the_partitions_and_print_each_record_once() {
     let cluster = letters(5);
-    let mut first = cluster.ottla("read -g g orders").start();
+    let mut first = member(&cluster, "orders");
     let mut printed = lines(&mut first, 15);
     let mut second = cluster.ottla("read -g g orders").start();
     first.note("giving up orders 0-2");
@@ -128,7 +135,8 @@ fn two_members_share_the_partitions_and_print_each_record_once() {
     assert_eq!(printed, expected);
     // The one that stays takes over, from where the other was.
     first.ends_cleanly_on("INT");
-    until("one is left", || is_stable(&cluster, 1));
+    second.note("giving up orders ");
+    second.note("group g: reading orders 0-2");
     append(&cluster, 10, 1);
     assert_eq!(lines(&mut second, 3), ["a10", "b10", "c10"]);
     second.ends_cleanly_on("INT");
@@ -228,7 +236,7 @@ fn topics_are_named_or_match_a_pattern() {
 #[test]
 fn an_assignor_and_an_instance_are_used() {
     let cluster = letters(1);
-    let mut running = cluster.ottla("read -g g orders --assignor sticky,range --instance till-1").start();
+    let mut running = member(&cluster, "orders --assignor sticky,range --instance till-1");
     lines(&mut running, 3);
     let group = cluster.change(|cluster| cluster.group("g").unwrap());
     assert_eq!(group.protocol.as_deref(), Some("sticky"));
@@ -244,7 +252,7 @@ fn the_coordinator_may_move_and_load() {
     let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
     cluster.change(|cluster| cluster.create_topic("orders", 3).unwrap());
     append(&cluster, 0, 1);
-    let mut running = cluster.ottla("read -g g orders").start();
+    let mut running = member(&cluster, "orders");
     assert_eq!(lines(&mut running, 3), all(1));
     let node = cluster.change(|cluster| cluster.coordinator("g")).unwrap();
     cluster.change(|cluster| cluster.set_coordinator("g", 3 - node).unwrap());
@@ -301,7 +309,7 @@ fn ctrl_c_ends_a_member_that_reaches_nobody() {
 #[test]
 fn ctrl_c_twice_waits_for_nobody() {
     let cluster = letters(1);
-    let mut running = cluster.ottla("read -g g orders").start();
+    let mut running = member(&cluster, "orders");
     assert_eq!(lines(&mut running, 3), all(1));
     until("it is committed", || committed(&cluster) == [Some(1); 3]);
     cluster.change(|cluster| cluster.fault(Fault::silence(ApiKey::LeaveGroup).always()));
@@ -313,7 +321,7 @@ fn ctrl_c_twice_waits_for_nobody() {
 #[test]
 fn a_group_of_readers_is_shown_with_its_owners() {
     let cluster = letters(3);
-    let mut running = cluster.ottla("read -g g orders").start();
+    let mut running = member(&cluster, "orders");
     lines(&mut running, 9);
     until("it is committed", || committed(&cluster) == [Some(3); 3]);
     append(&cluster, 3, 1);

@@ -24,8 +24,11 @@ fn column(shown: &Value, name: &str) -> Vec<Option<i64>> {
     shown["partitions"].as_array().unwrap().iter().map(|row| row[name].as_i64()).collect()
 }
 
-fn read(topic: &Topic) -> Running {
-    topic.ottla("read", &format!("-g {}", topic.name)).start()
+/// A member that has said which partitions it has.
+fn read(topic: &Topic, options: &str) -> Running {
+    let mut running = topic.ottla("read", &format!("-g {} {options}", topic.name)).start();
+    running.note("reading ");
+    running
 }
 
 fn lines(running: &mut Running, count: usize) -> Vec<String> {
@@ -45,10 +48,9 @@ fn numbered(topic: &Topic, from: usize) {
 fn kafka_two_members_share_a_topic_and_each_record_is_printed_once() {
     let topic = Topic::created("pair", 4);
     numbered(&topic, 0);
-    let mut first = read(&topic);
+    let mut first = read(&topic, "");
     let mut printed = lines(&mut first, 40);
-    let mut second = read(&topic);
-    second.note("reading ");
+    let mut second = read(&topic, "");
     first.note("giving up ");
     first.note("reading ");
     numbered(&topic, 10);
@@ -95,7 +97,7 @@ fn kafka_a_group_is_sought_shown_and_deleted() {
     let row = listed.lines().into_iter().find(|line| line.starts_with(group.as_str())).unwrap();
     assert!(row.contains("classic") && row.ends_with("Empty"), "{row}");
 
-    let mut running = read(&topic);
+    let mut running = read(&topic, "");
     assert_eq!(lines(&mut running, 19).len(), 19);
     until("it is committed", || column(&shown(&topic), "lag") == [Some(0); 4]);
     seek(" --to earliest --yes").failed("has 1 member (ottla-cli");
@@ -111,7 +113,7 @@ fn kafka_a_group_is_sought_shown_and_deleted() {
 fn kafka_a_static_member_comes_back_to_its_partitions() {
     let topic = Topic::created("static", 4);
     numbered(&topic, 0);
-    let start = || topic.ottla("read", &format!("-g {} --instance till-1", topic.name)).start();
+    let start = || read(&topic, "--instance till-1");
     let mut running = start();
     lines(&mut running, 40);
     running.ends_cleanly_on("INT");
