@@ -332,14 +332,19 @@ impl<K> Builder<K> {
 
     /// One that matches the names that any of the patterns matches whole.
     fn pattern(&self, faults: &mut Vec<String>) -> Option<Regex> {
-        let mut whole = Vec::new();
+        let mut any = Vec::new();
         for pattern in &self.patterns {
-            match Regex::new(pattern) {
-                Ok(_) => whole.push(format!("(?:{pattern})")),
+            let whole = format!("^(?:{pattern})$");
+            // First as it was written: what is said of it names places in it.
+            match Regex::new(pattern).and_then(|_| Regex::new(&whole)) {
+                Ok(_) => any.push(whole),
                 Err(error) => faults.push(format!("topics_matching {pattern:?}: {error}")),
             }
         }
-        Regex::new(&format!("^(?:{})$", whole.join("|"))).ok().filter(|_| !whole.is_empty())
+        if any.is_empty() {
+            return None;
+        }
+        Regex::new(&any.join("|")).map_err(|error| faults.push(format!("topics_matching: {error}"))).ok()
     }
 
     fn check(&self, faults: &mut Vec<String>) {

@@ -223,7 +223,7 @@ async fn what_was_handed_out_before_a_rebalance_is_refused_after_it() {
 async fn a_held_message_of_a_partition_that_moved_away_leaves_the_groups_offset_alone() {
     let broker = group_broker(1, &[("t", 1)]).await;
     fill(&broker, "t", 0, 10);
-    let mut reader = member(&broker).session_timeout(Duration::from_millis(150)).open().unwrap();
+    let mut reader = member(&broker).session_timeout(Duration::from_secs(1)).open().unwrap();
     let control = reader.control();
     let held = messages(&mut reader, 5).await;
     let frozen = broker.with(|c| c.fault(Fault::silence(ApiKey::Heartbeat).always()));

@@ -230,7 +230,7 @@ async fn partitions_that_were_lost_are_told_as_lost() {
     fill(&broker, "t", 0, 10);
     let (hook, mut told) = told();
     let mut reader =
-        member(&broker).session_timeout(Duration::from_millis(150)).on_rebalance(hook).open().unwrap();
+        member(&broker).session_timeout(Duration::from_secs(1)).on_rebalance(hook).open().unwrap();
     drop(soon("assigned", told.recv()).await);
     let message = next(&mut reader).await;
     let frozen = broker.with(|c| c.fault(Fault::silence(ApiKey::Heartbeat).always()));

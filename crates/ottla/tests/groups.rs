@@ -5,12 +5,17 @@
 
 mod support;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use ottla::{Assignor, ErrorKind, Event, Reader, RoundRobin, Start, Sticky, TopicPartition};
+use ottla::{Assignor, ErrorKind, Event, Group, Reader, RoundRobin, Start, Sticky, TopicPartition};
 use ottla_broker::{ApiKey, Code, Fault};
 use ottla_wire::message::{JoinGroupRequest, OffsetCommitRequest};
 use support::{commits, committed, eventually, fill, group_broker, member, nothing, offsets, owns, soon};
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn a_member_goes_on_where_the_one_before_has_stopped() {
@@ -308,4 +313,65 @@ async fn offsets_of_a_transaction_that_is_not_over_are_waited_for_when_told_to()
         c.commit_offset("g", "t", 0, 4);
     });
     assert_eq!(support::next(&mut reader).await.offset(), 4);
+}
+
+/// Where the group stands never lies beyond a message that no worker has finished, whatever happens around it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_committed_that_is_not_done_whatever_the_threads_do() {
+    const RECORDS: i64 = 2000;
+    let broker = group_broker(1, &[("t", 2)]).await;
+    (0..2).for_each(|partition| fill(&broker, "t", partition, RECORDS));
+    let done: Arc<Done> = Arc::default();
+    let mut members = JoinSet::new();
+    for seed in 0..2 {
+        let builder = member(&broker).max_bytes(5000).rebalance_timeout(Duration::from_secs(2));
+        members.spawn(work(builder.open().unwrap(), done.clone(), seed));
+    }
+    soon("all is committed", async {
+        loop {
+            let stands = [0, 1].map(|partition| committed(&broker, partition).unwrap_or(0));
+            for (partition, stands) in stands.iter().enumerate() {
+                let done = done[partition].lock().unwrap();
+                let undone = (0..*stands).find(|offset| !done.contains(offset));
+                assert_eq!(undone, None, "partition {partition} is committed up to {stands}");
+            }
+            if stands == [RECORDS; 2] {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    members.shutdown().await;
+}
+
+/// By partition, the offsets that somebody has finished.
+type Done = [Mutex<HashSet<i64>>; 2];
+
+/// Finishes messages in any order, takes some back, and shakes the group now and then.
+async fn work(mut reader: Reader<Group>, done: Arc<Done>, seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut workers = JoinSet::new();
+    loop {
+        let message = reader.next().await.unwrap().unwrap();
+        let (control, done) = (reader.control(), done.clone());
+        let (pause, fate) = (Duration::from_micros(rng.u64(0..2000)), rng.u32(0..1000));
+        workers.spawn(async move {
+            tokio::time::sleep(pause).await;
+            if fate < 10 {
+                return control.nack(&message);
+            }
+            done[message.partition() as usize].lock().unwrap().insert(message.offset());
+            control.ack(&message)
+        });
+        if fate >= 995 {
+            reader.control().rejoin().unwrap();
+        }
+        while workers.len() >= 16 {
+            match workers.join_next().await.unwrap().unwrap() {
+                Err(error) if error.kind() != ErrorKind::Fenced => panic!("{error}"),
+                _ => {}
+            }
+        }
+    }
 }
