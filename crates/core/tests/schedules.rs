@@ -1703,3 +1703,20 @@ fn lost_offsets_replies_are_asked_for_again() {
     let control = world.sent(reader).iter().filter(|s| s.what == "offsets");
     assert!(control.clone().all(|s| s.lane == Lane::Control && s.peer == Peer::Node(1)));
 }
+
+#[test]
+fn a_broker_that_sends_us_back_to_the_bootstrap_list_is_obeyed() {
+    let mut world = filled(2, 2, 3);
+    let reader = reading(&mut world, |config| config.metadata_max_age = secs(5));
+    settle(&mut world);
+    let asked = |world: &World| {
+        let seeds = |sent: &&Sent| sent.what == "metadata" && matches!(sent.peer, Peer::Seed(_));
+        world.sent(reader).iter().filter(seeds).count()
+    };
+    let before = asked(&world);
+    let sent_back = Mishap::error(ApiKey::Metadata, Code::REBOOTSTRAP_REQUIRED);
+    world.mishap(sent_back);
+    world.until(secs(10), "the bootstrap list is asked", |world| asked(world) > before);
+    world.fill("t", 0, 1);
+    delivers(&mut world, reader, 0, secs(7));
+}

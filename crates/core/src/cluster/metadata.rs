@@ -77,7 +77,7 @@ enum Standing {
 }
 
 /// An answer that takes longer makes us ask a second broker too.
-const HEDGE: Duration = Duration::from_millis(300);
+const HEDGE: Duration = Duration::from_millis(200);
 
 /// Errors that keep coming make us ask no more often than this.
 const SPACING_MAX: Duration = Duration::from_secs(1);
@@ -160,6 +160,11 @@ impl Machine {
     pub(crate) fn take_metadata(&mut self, now: Instant, id: u64, peer: Peer, response: &MetadataResponse) {
         if self.metadata.end(id) == Some(Standing::Settled) {
             return self.leave_seed(peer);
+        }
+        if Code(response.error_code) == Code::REBOOTSTRAP_REQUIRED {
+            // What we know is another cluster, or none any more (KIP-1102).
+            let known: Vec<i32> = self.node_ids().collect();
+            known.into_iter().for_each(|node| self.forget_node(now, node));
         }
         if response.brokers.is_empty() {
             // A broker that is still starting: what it says of leaders would be wrong too.
