@@ -38,7 +38,7 @@ struct Part {
     committed: Option<i64>,
     /// The highest offset that it ever accepted.
     highest: Option<i64>,
-    /// Where reading the partition began for the group.
+    /// Where reading the partition began for the group, as far as it can know.
     began: Option<i64>,
     /// Offsets of records that somebody acknowledged.
     done: BTreeSet<i64>,
@@ -181,7 +181,8 @@ impl Ward {
             return;
         }
         let new = standing.had.insert(at.clone());
-        if !standing.chosen.contains(at) {
+        // Who wakes from a long sleep may find an answer from before it; it will be told, or find out, that it is late.
+        if !standing.chosen.contains(at) && standing.is_in(cluster, &self.group) {
             match (cluster.committed(&self.group, &at.topic, at.partition), standing.start) {
                 (Some(committed), _) => {
                     assert_eq!(position, committed, "client {client} begins {at} elsewhere than committed");
@@ -196,8 +197,11 @@ impl Ward {
                 _ => {}
             }
         }
-        let part = self.part(at);
-        part.began = Some(part.began.map_or(position, |began| began.min(position)));
+        // Where the end was is forgotten with whoever found it, unless that was committed.
+        if standing.start != Start::Latest || cluster.committed(&self.group, &at.topic, at.partition).is_some() {
+            let part = self.part(at);
+            part.began = Some(part.began.map_or(position, |began| began.min(position)));
+        }
     }
 
     pub fn is_fresh(&self, client: usize) -> Vec<TopicPartition> {
@@ -310,6 +314,7 @@ impl Ward {
             "{at}: committed with epoch {}, it is {epoch}",
             commit.leader_epoch
         );
+        part.began.get_or_insert(offset);
         part.committed = Some(offset);
         part.highest = part.highest.max(Some(offset));
     }
@@ -370,6 +375,13 @@ impl Part {
 }
 
 impl Standing {
+    /// Whether the coordinator still counts it in, in its generation.
+    fn is_in(&self, cluster: &Cluster, group: &str) -> bool {
+        cluster.group(group).is_some_and(|view| {
+            view.generation == self.generation && view.members.iter().any(|m| m.id == self.member)
+        })
+    }
+
     fn lower(&mut self, at: &TopicPartition, to: i64) {
         let floor = self.floors.entry(at.clone()).or_insert(to);
         *floor = to.min(*floor);
