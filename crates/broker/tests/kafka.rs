@@ -26,7 +26,7 @@ use std::io::Write;
 use std::time::Duration;
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_api_versions() {
     compare(|peer, _| {
         let named = |name: &str, version: &str| ApiVersionsRequest {
@@ -58,7 +58,7 @@ fn kafka_api_versions() {
 const SPOKEN: [i16; 21] = [0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 37, 42];
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_closes_what_it_cannot_read() {
     compare(|peer, topic| {
         let good = peer.frame(&fetch(topic, vec![from(0, 0)]), 12);
@@ -86,7 +86,7 @@ fn kafka_closes_what_it_cannot_read() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_metadata() {
     compare(|peer, topic| {
         let id = create(peer, topic, 3, &[]);
@@ -139,7 +139,7 @@ fn sorted_topics(mut answer: MetadataResponse, id: Uuid) -> Vec<impl Debug> {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_produce() {
     compare(|peer, topic| {
         let id = create(peer, topic, 2, &[("max.message.bytes", "5000")]);
@@ -228,7 +228,7 @@ fn note_produced(peer: &mut Peer, version: i16, what: &str, request: &ProduceReq
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_fetch_cuts() {
     compare(|peer, topic| {
         let id = create(peer, topic, 3, &[]);
@@ -288,7 +288,7 @@ fn without_ids(mut answer: FetchResponse) -> FetchResponse {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_fetch_errors() {
     compare(|peer, topic| {
         let id = create(peer, topic, 2, &[]);
@@ -363,7 +363,7 @@ fn kafka_fetch_errors() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_fetch_waits() {
     compare(|peer, topic| {
         create(peer, topic, 2, &[]);
@@ -418,7 +418,7 @@ fn kafka_fetch_waits() {
 
 /// What comes while a fetch waits, and what is asked behind it on the same connection.
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_parked_fetches() {
     compare(|peer, topic| {
         create(peer, topic, 2, &[]);
@@ -447,7 +447,7 @@ fn kafka_parked_fetches() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_list_offsets() {
     compare(|peer, topic| {
         create(peer, topic, 2, &[]);
@@ -491,7 +491,7 @@ fn kafka_list_offsets() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_append_time() {
     compare(|peer, topic| {
         create(peer, topic, 1, &[("message.timestamp.type", "LogAppendTime")]);
@@ -517,7 +517,7 @@ fn kafka_append_time() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_offset_for_leader_epoch() {
     compare(|peer, topic| {
         create(peer, topic, 1, &[]);
@@ -552,7 +552,7 @@ fn kafka_offset_for_leader_epoch() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_topics() {
     compare(|peer, topic| {
         let node = peer.ask(&MetadataRequest::default(), 9).brokers[0].node_id;
@@ -664,7 +664,7 @@ fn kafka_topics() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_delete_records() {
     compare(|peer, topic| {
         create(peer, topic, 2, &[]);

@@ -284,7 +284,7 @@ fn describe(peer: &mut Peer, what: &str, group: &str) {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_finds_coordinators() {
     compare(|peer, topic| {
         begin(peer, topic);
@@ -324,7 +324,7 @@ fn kafka_finds_coordinators() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_joins_that_fail() {
     compare(|peer, group| {
         begin(peer, group);
@@ -373,7 +373,7 @@ fn kafka_joins_that_fail() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_members_come_and_go() {
     compare(|peer, group| {
         create(peer, group, 1, &[]);
@@ -475,7 +475,7 @@ fn kafka_members_come_and_go() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_old_joins() {
     compare(|peer, group| {
         begin(peer, group);
@@ -524,7 +524,7 @@ fn kafka_old_joins() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_wrong_generations_and_members() {
     compare(|peer, group| {
         create(peer, group, 2, &[]);
@@ -610,7 +610,7 @@ fn kafka_wrong_generations_and_members() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_static_members() {
     compare(|peer, group| {
         create(peer, group, 1, &[]);
@@ -694,7 +694,7 @@ fn kafka_static_members() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_protocols_are_elected() {
     compare(|peer, group| {
         begin(peer, group);
@@ -738,7 +738,7 @@ fn kafka_protocols_are_elected() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_offsets() {
     compare(|peer, topic| {
         let id = create(peer, topic, 3, &[]);
@@ -896,7 +896,7 @@ fn offset_fetch(
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_described_listed_and_deleted_groups() {
     compare(|peer, topic| {
         create(peer, topic, 1, &[]);
@@ -989,7 +989,7 @@ fn kafka_described_listed_and_deleted_groups() {
 }
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_offsets_go_with_their_topic() {
     compare(|peer, topic| {
         create(peer, topic, 1, &[]);
@@ -1015,7 +1015,7 @@ fn kafka_offsets_go_with_their_topic() {
 
 /// Members that do nothing in time are removed: those that do not join, those that do not sync.
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_late_members_are_removed() {
     compare(|peer, group| {
         begin(peer, group);
@@ -1072,7 +1072,7 @@ fn heartbeat_code(peer: &mut Peer, member: &Member) -> i16 {
 
 /// Takes as long as the shortest session that a broker allows, 6 s.
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 4.4 on, whose answers this broker has: cargo xtask test"]
 fn kafka_sessions_end() {
     compare(|peer, group| {
         begin(peer, group);

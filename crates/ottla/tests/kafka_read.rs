@@ -26,22 +26,32 @@ async fn kafka() -> Kafka {
 #[tokio::test]
 #[ignore = "needs a real Kafka: cargo xtask test"]
 async fn kafka_every_codec_comes_back_as_it_was_written() {
-    let mut kafka = kafka().await;
-    for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
-        let topic = kafka.create(&format!("codec-{codec}"), 2, &[]).await;
-        for partition in 0..2 {
-            kafka.fill(&topic, partition, 0, 1000, codec).await;
-        }
-        let mut reader = Reader::builder(kafka.bootstrap()).topic(&*topic).until(Until::End).open().unwrap();
-        let mut expected = [0; 2];
-        while let Some(message) = soon("the end", reader.next()).await.unwrap() {
-            support::check(&message);
-            let partition = message.partition() as usize;
-            assert_eq!(message.offset(), expected[partition]);
-            expected[partition] += 1;
-        }
-        assert_eq!(expected, [1000; 2], "{codec}");
+    for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4] {
+        comes_back_as_it_was_written(codec).await;
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a real Kafka from 2.1 on, which knows zstd: cargo xtask test"]
+async fn kafka_zstd_comes_back_as_it_was_written() {
+    comes_back_as_it_was_written(Codec::Zstd).await;
+}
+
+async fn comes_back_as_it_was_written(codec: Codec) {
+    let mut kafka = kafka().await;
+    let topic = kafka.create(&format!("codec-{codec}"), 2, &[]).await;
+    for partition in 0..2 {
+        kafka.fill(&topic, partition, 0, 1000, codec).await;
+    }
+    let mut reader = Reader::builder(kafka.bootstrap()).topic(&*topic).until(Until::End).open().unwrap();
+    let mut expected = [0; 2];
+    while let Some(message) = soon("the end", reader.next()).await.unwrap() {
+        support::check(&message);
+        let partition = message.partition() as usize;
+        assert_eq!(message.offset(), expected[partition]);
+        expected[partition] += 1;
+    }
+    assert_eq!(expected, [1000; 2], "{codec}");
 }
 
 #[tokio::test]
@@ -75,7 +85,7 @@ async fn kafka_reading_begins_and_ends_where_it_was_asked_to() {
 async fn kafka_append_time_nulls_and_headers_are_what_they_are() {
     let mut kafka = kafka().await;
     let topic = kafka.create("odd", 1, &[("message.timestamp.type", "LogAppendTime")]).await;
-    let mut odd = BatchBuilder::new(Codec::Zstd);
+    let mut odd = BatchBuilder::new(Codec::Gzip);
     odd.push(5, None, None, &[]);
     odd.push(6, Some(b""), Some(b""), &[("h", None), ("h", Some(b"")), ("h", Some(b"x"))]);
     kafka.produce(&topic, 0, odd.build().unwrap()).await;
@@ -187,7 +197,7 @@ async fn kafka_what_is_not_there_or_out_of_range_is_told() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 2.3 on, whose compaction can be hurried: cargo xtask test"]
 async fn kafka_a_compacted_topic_is_read_to_its_end() {
     let mut kafka = kafka().await;
     let configs = [

@@ -31,10 +31,10 @@ impl Kafka {
     /// The node that coordinates the group, and its address. For the first group of all, brokers first have to make their
     /// topic of offsets.
     pub async fn coordinator(&mut self, group: &str) -> (i32, String) {
-        let request =
-            FindCoordinatorRequest { coordinator_keys: vec![group.to_owned()], ..Default::default() };
+        // From version 4 on several groups are asked about at once, which brokers before 3.0 do not know.
+        let request = FindCoordinatorRequest { key: group.to_owned(), ..Default::default() };
         for _ in 0..1500 {
-            let found = self.call(&request).await.coordinators.remove(0);
+            let found = self.call_at_most(&request, 3).await;
             if Code(found.error_code) == Code::NONE {
                 return (found.node_id, format!("{}:{}", found.host, found.port));
             }

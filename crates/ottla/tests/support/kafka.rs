@@ -79,7 +79,7 @@ impl Kafka {
             value: Some(value.to_owned()),
             ..CreatableTopicConfig::default()
         };
-        let topic = CreatableTopic {
+        let mut topic = CreatableTopic {
             name: name.to_owned(),
             num_partitions: partitions,
             // As many as the broker makes unless told.
@@ -87,9 +87,17 @@ impl Kafka {
             configs: configs.iter().map(config).collect(),
             ..CreatableTopic::default()
         };
-        let request =
-            CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..CreateTopicsRequest::default() };
-        let response = self.call(&request).await;
+        let request = |topic: &CreatableTopic| CreateTopicsRequest {
+            topics: vec![topic.clone()],
+            timeout_ms: 10_000,
+            ..CreateTopicsRequest::default()
+        };
+        let mut response = self.call(&request(&topic)).await;
+        if Code(response.topics[0].error_code) == Code::INVALID_REPLICATION_FACTOR {
+            // One of before 2.4 has to be told.
+            topic.replication_factor = 1;
+            response = self.call(&request(&topic)).await;
+        }
         assert_eq!(Code(response.topics[0].error_code), Code::NONE, "{response:?}");
         self.wait_for_leaders(name, partitions).await;
     }

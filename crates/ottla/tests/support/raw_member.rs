@@ -10,8 +10,7 @@ use ottla_wire::{
     message::{
         ConsumerProtocolAssignment, ConsumerProtocolSubscription, FindCoordinatorRequest, JoinGroupRequest,
         JoinGroupResponse, LeaveGroupRequest, Message, SyncGroupRequest, consumer_protocol_assignment,
-        join_group_request::JoinGroupRequestProtocol, leave_group_request::MemberIdentity,
-        sync_group_request::SyncGroupRequestAssignment,
+        join_group_request::JoinGroupRequestProtocol, sync_group_request::SyncGroupRequestAssignment,
     },
 };
 
@@ -85,10 +84,11 @@ impl RawMember {
     pub async fn leave(mut self) {
         let request = LeaveGroupRequest {
             group_id: self.group.clone(),
-            members: vec![MemberIdentity { member_id: self.id.clone(), ..MemberIdentity::default() }],
+            member_id: self.id.clone(),
             ..LeaveGroupRequest::default()
         };
-        let response = self.connection.call(&request).await.expect("an answer");
+        // From version 3 on several members leave at once.
+        let response = self.connection.call_at_most(&request, 2).await.expect("an answer");
         assert_eq!(Code(response.error_code), Code::NONE);
     }
 }
@@ -98,13 +98,10 @@ async fn coordinator(bootstrap: &str, group: &str, client: &str) -> Connection {
     let options = Options { client_id: client.to_owned(), ..Options::default() };
     let address: Address = bootstrap.split(',').next().expect("an address").parse().expect("an address");
     let mut connection = Connection::dial(&address, &options).await.expect("a broker");
-    let request = FindCoordinatorRequest {
-        coordinator_keys: vec![group.to_owned()],
-        ..FindCoordinatorRequest::default()
-    };
+    let request = FindCoordinatorRequest { key: group.to_owned(), ..FindCoordinatorRequest::default() };
     loop {
-        let response = connection.call(&request).await.expect("an answer");
-        let found = &response.coordinators[0];
+        // From version 4 on several groups are asked about at once.
+        let found = connection.call_at_most(&request, 3).await.expect("an answer");
         if Code(found.error_code) == Code::NONE {
             let address = Address { host: found.host.clone(), port: found.port as u16 };
             return Connection::dial(&address, &options).await.expect("a coordinator");

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// What is only done so that something can be asked is done without a name.
-const NAMELESS: &str = "";
+pub(crate) const NAMELESS: &str = "";
 
 pub(crate) struct Kafka {
     stream: TcpStream,

@@ -1,12 +1,11 @@
 //! Topics and records to ask about. A topic has the same name in every run, so that what is recorded stays the same
 //! where it can; one that an earlier run left goes first.
 
-use crate::client::{Kafka, until};
+use crate::client::{Kafka, NAMELESS, until};
 use bytes::Bytes;
 use ottla_wire::Uuid;
 use ottla_wire::code::Code;
 use ottla_wire::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use ottla_wire::message::delete_topics_request::DeleteTopicState;
 use ottla_wire::message::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use ottla_wire::message::metadata_request::MetadataRequestTopic;
 use ottla_wire::message::metadata_response::MetadataResponseTopic;
@@ -38,9 +37,14 @@ impl Topic {
             ..Default::default()
         };
         let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
-        let reply = kafka.nameless(&request);
-        assert_eq!(reply.topics[0].error_code, 0, "{:?}", reply.topics[0]);
-        let topic = Self { name: name.into(), id: reply.topics[0].topic_id };
+        let id = until("a new topic", || {
+            let made = kafka.nameless(&request).topics.remove(0);
+            // To clients it is gone before its name is free again.
+            let is_leaving = Code(made.error_code) == Code::TOPIC_ALREADY_EXISTS;
+            assert!(made.error_code == 0 || is_leaving, "{made:?}");
+            (!is_leaving).then_some(made.topic_id)
+        });
+        let topic = Self { name: name.into(), id };
         for partition in 0..partitions {
             topic.wait(kafka, partition);
         }
@@ -66,22 +70,32 @@ impl Topic {
     /// Writes batches, each a request of its own.
     pub(crate) fn write(&self, kafka: &mut Kafka, partition: i32, batches: &[Bytes]) {
         for batch in batches {
-            let reply = kafka.nameless(&ProduceRequest {
-                acks: -1,
-                timeout_ms: 30_000,
-                topic_data: vec![TopicProduceData {
-                    topic_id: self.id,
-                    partition_data: vec![PartitionProduceData {
-                        index: partition,
-                        records: Some(batch.clone()),
-                    }],
-                    ..Default::default()
-                }],
-                ..Default::default()
-            });
-            let written = &reply.responses[0].partition_responses[0];
-            assert_eq!(written.error_code, 0, "{written:?}");
+            self.write_as(kafka, None, partition, batch.clone());
         }
+    }
+
+    /// Writes a batch, as a part of a transaction if there is one.
+    pub(crate) fn write_as(
+        &self,
+        kafka: &mut Kafka,
+        transactional_id: Option<String>,
+        partition: i32,
+        batch: Bytes,
+    ) {
+        // Topics have ids from 2.8 on, and are written to by them from 4.0 on.
+        let (name, topic_id) = match *kafka.versions::<ProduceRequest>().end() {
+            ..13 => (self.name.clone(), Uuid::ZERO),
+            _ => (String::new(), self.id),
+        };
+        let partition_data = vec![PartitionProduceData { index: partition, records: Some(batch) }];
+        let reply = kafka.nameless(&ProduceRequest {
+            transactional_id,
+            acks: -1,
+            timeout_ms: 30_000,
+            topic_data: vec![TopicProduceData { name, topic_id, partition_data }],
+        });
+        let written = &reply.responses[0].partition_responses[0];
+        assert_eq!(written.error_code, 0, "{written:?}");
     }
 }
 
@@ -109,9 +123,10 @@ pub(crate) fn records(codec: Codec) -> BatchBuilder {
 
 /// Removes a topic, if there is one.
 fn gone(kafka: &mut Kafka, name: &str) {
-    let topic = DeleteTopicState { name: Some(name.into()), ..Default::default() };
-    let request = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
-    kafka.nameless(&request);
+    let request =
+        DeleteTopicsRequest { topic_names: vec![name.into()], timeout_ms: 30_000, ..Default::default() };
+    // From version 6 on also by id.
+    kafka.ask(NAMELESS, &request, 5.min(*kafka.versions::<DeleteTopicsRequest>().end()));
     until("a topic's end", || {
         (metadata(kafka, name).error_code == Code::UNKNOWN_TOPIC_OR_PARTITION.0).then_some(())
     });

@@ -1,6 +1,7 @@
 //! Transactions, and what a reader is told of them.
 
 use crate::client::{Kafka, until};
+use crate::groups::coordinator;
 use crate::logs::fetch;
 use crate::setup::{Topic, records};
 use crate::{BROKER, MISSING};
@@ -23,11 +24,8 @@ impl Writer {
     fn new(kafka: &mut Kafka, name: String) -> Self {
         // Asking for its coordinator makes the topic that transactions are kept in, and what an earlier run left has
         // to end.
-        let coordinator = FindCoordinatorRequest {
-            key_type: 1,
-            coordinator_keys: vec![name.clone()],
-            ..Default::default()
-        };
+        let newest = *kafka.versions::<FindCoordinatorRequest>().end();
+        let coordinator = coordinator(&[&name], 1, newest);
         let reply = until("a transactional producer", || {
             kafka.nameless(&coordinator);
             let reply = kafka.nameless(&init(Some(&name)));
@@ -167,17 +165,8 @@ fn write(kafka: &mut Kafka, writer: &Writer, topic: &Topic) {
     assert_eq!(added(&reply), [Code::NONE]);
     let mut batch = records(Codec::None);
     batch.producer(writer.producer_id, writer.producer_epoch, 0).transactional(true);
-    let mut request = produce_request::TopicProduceData { topic_id: topic.id, ..Default::default() };
-    let records = Some(batch.build().unwrap().into());
-    request.partition_data.push(produce_request::PartitionProduceData { index: 0, records });
-    let reply = kafka.nameless(&ProduceRequest {
-        transactional_id: Some(writer.name.clone()),
-        acks: -1,
-        timeout_ms: 30_000,
-        topic_data: vec![request],
-    });
-    let written = &reply.responses[0].partition_responses[0];
-    assert_eq!(written.error_code, 0, "{written:?}");
+    let batch = batch.build().unwrap().into();
+    topic.write_as(kafka, Some(writer.name.clone()), 0, batch);
 }
 
 fn end(writer: &Writer, committed: bool) -> EndTxnRequest {

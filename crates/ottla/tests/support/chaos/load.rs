@@ -146,7 +146,7 @@ impl Client {
             timeout_ms: 10_000,
             ..CreateTopicsRequest::default()
         };
-        let response = self.ask_any(&request).await;
+        let response = self.ask_any(&request, i16::MAX).await;
         assert_eq!(Code(response.topics[0].error_code), Code::NONE, "{response:?}");
     }
 
@@ -220,10 +220,10 @@ impl Client {
         if let Some(known) = &self.coordinator {
             return known.clone();
         }
-        let request =
-            FindCoordinatorRequest { coordinator_keys: vec![group.to_owned()], ..Default::default() };
+        let request = FindCoordinatorRequest { key: group.to_owned(), ..Default::default() };
         loop {
-            let found = self.ask_any(&request).await.coordinators.remove(0);
+            // From version 4 on several groups are asked about at once.
+            let found = self.ask_any(&request, 3).await;
             if Code(found.error_code) == Code::NONE {
                 let address = format!("{}:{}", found.host, found.port);
                 self.coordinator = Some(address.clone());
@@ -237,7 +237,7 @@ impl Client {
         if self.leaders.is_empty() {
             let name = MetadataRequestTopic { name: Some(topic.to_owned()), ..Default::default() };
             let request = MetadataRequest { topics: Some(vec![name]), ..Default::default() };
-            let metadata = self.ask_any(&request).await;
+            let metadata = self.ask_any(&request, i16::MAX).await;
             let brokers: BTreeMap<_, _> =
                 metadata.brokers.iter().map(|b| (b.node_id, (&b.host, b.port))).collect();
             for partition in metadata.topics.iter().flat_map(|topic| &topic.partitions) {
@@ -250,10 +250,10 @@ impl Client {
     }
 
     /// Asks one after the other until one answers.
-    async fn ask_any<R: Request>(&mut self, request: &R) -> R::Response {
+    async fn ask_any<R: Request>(&mut self, request: &R, cap: i16) -> R::Response {
         loop {
             for address in self.bootstrap.clone() {
-                if let Some(response) = self.ask(&address, request, i16::MAX).await {
+                if let Some(response) = self.ask(&address, request, cap).await {
                     return response;
                 }
             }
