@@ -668,9 +668,7 @@ impl Chaos {
             let caller = &chaos.world.clients[client].caller;
             let held = caller.held.iter().chain(&caller.forgotten).filter(|piece| piece.tenure.is_open());
             let Some(piece) = chaos.rng.choice(held.cloned().collect::<Vec<_>>()) else { return };
-            if chaos.world.clients[client].machine.position(&piece.at).is_ok() {
-                chaos.world.seek(client, &piece.at, Start::Offset(piece.from));
-            }
+            chaos.world.nack(client, &piece);
         });
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState};
 use ottla_core::{
-    Assignor, Commit, CommitError, CommitOffset, Config, Event, Fault, GroupConfig, Lane, Peer,
-    RebalanceKind, Settled, Start, Sticky, Take,
+    Commit, CommitError, CommitOffset, Config, Event, Fault, GroupConfig, RebalanceKind, Settled, Start,
+    Sticky, Take,
 };
 use ottla_wire::{
     code::Code,
@@ -1007,4 +1007,425 @@ fn a_message_of_a_partition_that_moved_away_is_neither_acknowledged_nor_committe
     assert!(world.commit_offsets(one, &tp("t", moved), 3).is_err());
     world.run(secs(5));
     assert_eq!([committed(&world, 0), committed(&world, 1)], before);
+}
+
+// Commits.
+
+#[test]
+fn commits_that_wait_share_requests() {
+    let mut world = filled(1, 1, 256);
+    world.net.latency_of.insert(1, Latency { least: ms(10), more: Duration::ZERO });
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 256);
+    world.run(secs(1));
+    let before = count(&world, one, "commit");
+    let pieces = world.pieces(one, &tp("t", 0));
+    let commit = |world: &mut World, piece: &Piece| {
+        world.commit(one, Commit::Through { tenure: piece.tenure.clone(), to: piece.to }).expect("it is ours")
+    };
+    let tickets: Vec<_> = pieces.iter().map(|piece| commit(&mut world, piece)).collect();
+    for ticket in tickets {
+        assert_eq!(commit_result(&mut world, one, ticket), Ok(()));
+    }
+    assert!(count(&world, one, "commit") - before <= 3, "{} requests", count(&world, one, "commit") - before);
+    assert!(all_committed(&world));
+}
+
+#[test]
+fn a_commit_of_something_earlier_does_not_go_back() {
+    let mut world = filled(1, 1, 10);
+    let one = settled(&mut world);
+    let early = world.pieces(one, &tp("t", 0)).swap_remove(3);
+    let ticket = world.commit(one, Commit::Through { tenure: early.tenure.clone(), to: early.to });
+    let ticket = ticket.expect("it is ours");
+    assert_eq!(commit_result(&mut world, one, ticket), Ok(()));
+    assert!(world.ack(one, &early) && early.tenure.ack_through(2).is_ok());
+    world.run(secs(3));
+    assert_eq!(committed(&world, 0), Some(10));
+}
+
+#[test]
+fn offsets_that_the_user_names_may_go_back() {
+    let mut world = filled(1, 1, 10);
+    let one = settled(&mut world);
+    let ticket = world.commit_offsets(one, &tp("t", 0), 4).expect("it is ours");
+    assert_eq!(commit_result(&mut world, one, ticket), Ok(()));
+    world.run(secs(3));
+    assert_eq!(committed(&world, 0), Some(4), "nothing was done since");
+    world.close(one, secs(5));
+    world.until(secs(1), "it is closed", |w| is_closed(w, one));
+    assert_eq!(committed(&world, 0), Some(4));
+}
+
+#[test]
+fn what_is_committed_is_never_beyond_what_is_not_acknowledged() {
+    let mut world = filled(1, 1, 20);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 20);
+    let pieces = world.pieces(one, &tp("t", 0));
+    for (acked, front) in [(1, 0), (2, 0), (0, 3), (19, 3), (3, 4)] {
+        assert!(world.ack(one, &pieces[acked]));
+        world.run(secs(2));
+        assert_eq!(committed(&world, 0), Some(front), "after {acked}");
+    }
+}
+
+#[test]
+fn a_member_that_is_unknown_when_it_commits_joins_at_once() {
+    for code in [Code::UNKNOWN_MEMBER_ID, Code::ILLEGAL_GENERATION, Code::REBALANCE_IN_PROGRESS] {
+        let mut world = filled(1, 1, 10);
+        let one = settled(&mut world);
+        world.run(secs(4));
+        world.mishap(Mishap::error(ApiKey::OffsetCommit, code));
+        let piece = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+        let before = count(&world, one, "join");
+        world.fill("t", 0, 1);
+        world.until(ms(1200), "it joins", |w| count(w, one, "join") > before);
+        assert!(has_lost(&world, one) && !piece.tenure.is_open(), "{code}");
+    }
+}
+
+#[test]
+fn each_partition_has_an_answer_of_its_own() {
+    let mut world = filled(1, 3, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 30);
+    let refused = Mishap::partition_error(ApiKey::OffsetCommit, Code::TOPIC_AUTHORIZATION_FAILED);
+    world.mishap(refused.partition(1).times(2));
+    let offsets =
+        (0..3).map(|p| (tp("t", p), CommitOffset { offset: 5, leader_epoch: -1, metadata: "m".into() }));
+    let ticket = world.commit(one, Commit::Offsets(offsets.collect())).expect("they are ours");
+    let Err(CommitError::Refused { partitions, .. }) = commit_result(&mut world, one, ticket) else {
+        panic!("one was refused")
+    };
+    assert_eq!(partitions, [(tp("t", 1), Code::TOPIC_AUTHORIZATION_FAILED)]);
+    assert_eq!([0, 1, 2].map(|p| committed(&world, p)), [Some(5), Some(0), Some(5)]);
+    assert!(world.events(one).any(|event| matches!(event, Event::CommitFailed { .. })));
+    assert!(world.faults(one).is_empty(), "reading goes on");
+}
+
+#[test]
+fn metadata_that_is_too_large_is_refused_and_nothing_else() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let with = |partition, letters| {
+        let metadata = "x".repeat(letters);
+        (tp("t", partition), CommitOffset { offset: 3, leader_epoch: -1, metadata })
+    };
+    let ticket =
+        world.commit(one, Commit::Offsets(vec![with(0, 5000), with(1, 4000)])).expect("they are ours");
+    let Err(CommitError::Refused { partitions, .. }) = commit_result(&mut world, one, ticket) else {
+        panic!("one was refused")
+    };
+    assert_eq!(partitions, [(tp("t", 0), Code::OFFSET_METADATA_TOO_LARGE)]);
+    assert_eq!([committed(&world, 0), committed(&world, 1)], [Some(10), Some(3)]);
+    world.run(secs(3));
+    world.fill("t", 0, 1);
+    world.until(secs(2), "it goes on", |w| committed(w, 0) == Some(11));
+}
+
+#[test]
+fn a_commit_that_is_refused_for_a_while_is_committed_in_the_end_and_its_caller_waits() {
+    let retried = [
+        Code::COORDINATOR_LOAD_IN_PROGRESS,
+        Code::NOT_COORDINATOR,
+        Code::COORDINATOR_NOT_AVAILABLE,
+        Code::REQUEST_TIMED_OUT,
+        Code::UNKNOWN_TOPIC_OR_PARTITION,
+    ];
+    for code in retried {
+        let mut world = filled(1, 1, 10);
+        let one = member(&mut world);
+        world.set_acks(one, Acks::Never);
+        world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+        world.run(secs(1));
+        world.mishap(Mishap::error(ApiKey::OffsetCommit, code).times(3));
+        let last = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+        let ticket = world.commit(one, Commit::Through { tenure: last.tenure.clone(), to: last.to });
+        let ticket = ticket.expect("it is ours");
+        assert_eq!(commit_result(&mut world, one, ticket), Ok(()), "{code}");
+        assert_eq!(committed(&world, 0), Some(10));
+    }
+}
+
+#[test]
+fn a_commit_that_the_group_is_not_authorized_for_is_told_to_its_caller() {
+    let mut world = filled(1, 1, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    world.run(secs(1));
+    world.mishap(Mishap::error(ApiKey::OffsetCommit, Code::GROUP_AUTHORIZATION_FAILED).always());
+    let last = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+    let ticket = world.commit(one, Commit::Through { tenure: last.tenure.clone(), to: last.to });
+    let ticket = ticket.expect("it is ours");
+    world.until(secs(1), "it is told", |w| w.clients[one].caller.answer(ticket).is_some());
+    assert!(matches!(commit_result(&mut world, one, ticket), Err(CommitError::Refused { .. })));
+    world.cluster.clear_faults();
+    world.until(secs(7), "what was acknowledged is committed when it may be", all_committed);
+}
+
+#[test]
+fn commits_that_wait_when_the_partition_goes_are_answered() {
+    let mut world = filled(1, 1, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    world.run(secs(1));
+    let last = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+    world.darken(1);
+    let ticket = world.commit(one, Commit::Through { tenure: last.tenure.clone(), to: last.to });
+    let ticket = ticket.expect("it is ours");
+    world.until(secs(11), "the session ends", |w| has_lost(w, one));
+    assert!(matches!(commit_result(&mut world, one, ticket), Err(CommitError::Ack(_))));
+}
+
+#[test]
+fn what_is_acknowledged_while_a_revoke_hook_works_is_committed_before_the_partition_goes() {
+    let mut world = filled(1, 2, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 20);
+    world.clients[one].caller.hooks_take = Some(secs(4));
+    let pieces = [world.pieces(one, &tp("t", 0)), world.pieces(one, &tp("t", 1))].concat();
+    let two = member(&mut world);
+    world.until(secs(5), "it is revoked", |w| owned(w, one) == 0);
+    world.run(secs(1));
+    for piece in &pieces[..15] {
+        assert!(world.ack(one, piece), "it may still be acknowledged");
+    }
+    world.run(secs(2));
+    pieces[15..].iter().for_each(|piece| assert!(world.ack(one, piece)));
+    world.until(secs(5), "they share", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    world.run(secs(1));
+    assert_eq!((all_committed(&world), world.wards[G].repeated), (true, 0));
+}
+
+#[test]
+fn a_message_that_is_sent_back_comes_again_and_is_not_committed() {
+    let mut world = filled(1, 1, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    let pieces = world.pieces(one, &tp("t", 0));
+    pieces[..4].iter().for_each(|piece| assert!(world.ack(one, piece)));
+    world.nack(one, &pieces[4]);
+    world.until(secs(1), "it comes again", |w| w.reads(one).len() == 16);
+    assert_eq!(world.offsets(one, "t", 0)[10..], [4, 5, 6, 7, 8, 9]);
+    world.run(secs(2));
+    assert_eq!(committed(&world, 0), Some(4));
+}
+
+#[test]
+fn the_end_that_reading_began_at_is_committed_at_once() {
+    let mut world = filled(1, 2, 10);
+    let latest = |config: &mut Config, group: &mut GroupConfig| {
+        config.start = Start::Latest;
+        group.commit_interval = secs(60);
+    };
+    let one = member_with(&mut world, latest);
+    world.until(ms(100), "where it begins is committed", |w| committed(w, 0) == Some(10));
+    world.crash(one, true);
+    world.fill("t", 0, 5);
+    let two = member_with(&mut world, latest);
+    world.until(secs(16), "what came meanwhile is read", |w| {
+        w.offsets(two, "t", 0) == (10..15).collect::<Vec<_>>()
+    });
+}
+
+#[test]
+fn latest_loses_nothing_when_the_group_rebalances() {
+    for commit_start in [true, false] {
+        let mut world = filled(1, 2, 10);
+        let latest = |config: &mut Config, group: &mut GroupConfig| {
+            config.start = Start::Latest;
+            group.commit_start = commit_start;
+        };
+        let one = member_with(&mut world, latest);
+        world.run(secs(2));
+        assert_eq!(committed(&world, 0), commit_start.then_some(10));
+        world.rejoin(one);
+        (0..2).for_each(|partition| world.fill("t", partition, 5));
+        world.until(secs(3), "what came meanwhile is read", |w| w.reads(one).len() == 10);
+    }
+}
+
+// Committed offsets, asked for.
+
+#[test]
+fn an_answer_that_leaves_partitions_out_is_asked_for_again() {
+    let mut world = filled(1, 4, 10);
+    world.mishap(
+        Mishap::rewrite::<OffsetFetchRequest>(|response: &mut OffsetFetchResponse, _| {
+            response
+                .groups
+                .iter_mut()
+                .flat_map(|group| &mut group.topics)
+                .for_each(|topic| topic.partitions.truncate(1));
+        })
+        .times(2),
+    );
+    member(&mut world);
+    world.until(secs(3), "all is read", all_committed);
+    assert_eq!(world.wards[G].repeated, 0);
+}
+
+#[test]
+fn an_offset_that_a_transaction_is_about_to_commit_is_waited_for_and_no_other() {
+    let mut world = filled(1, 2, 10);
+    world.cluster.set_unstable(G, "t", 0, true);
+    let one = member_with(&mut world, |_, group| group.require_stable = true);
+    world.until(secs(2), "the other is read", |w| w.offsets(one, "t", 1).len() == 10);
+    let asked = asked_of_coordinators(&mut world, one, secs(20));
+    assert!(asked <= 40, "{asked} requests in 20 s");
+    assert_eq!(world.offsets(one, "t", 0).len(), 0);
+    world.cluster.set_unstable(G, "t", 0, false);
+    world.until(secs(7), "then it is read", all_committed);
+}
+
+#[test]
+fn what_is_committed_can_be_asked_for() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let ticket = world.committed(one, &tp("t", 1));
+    world.until(secs(1), "it is answered", |w| w.clients[one].caller.answer(ticket).is_some());
+    let Some(Settled::Committed(Ok(found))) = world.clients[one].caller.answer(ticket) else {
+        panic!("an answer")
+    };
+    let offsets = found.iter().map(|(at, committed)| (at.clone(), committed.as_ref().map(|c| c.offset)));
+    assert_eq!(offsets.collect::<Vec<_>>(), [(tp("t", 1), Some(10))]);
+}
+
+// Closing.
+
+#[test]
+fn close_at_any_step_is_over_in_its_time_and_leaves_nobody_behind() {
+    for step in ["metadata", "find", "join", "sync", "heartbeat", "recall", "commit", "fetch"] {
+        let mut world = filled(1, 2, 10);
+        world.net.latency_of.insert(1, Latency { least: ms(20), more: ms(5) });
+        let one = member(&mut world);
+        world.until(secs(4), step, |w| count(w, one, step) > 0);
+        world.close(one, secs(5));
+        world.until(secs(5), step, |w| is_closed(w, one));
+        world.run(secs(1));
+        let left = world.cluster.group(G).map_or(0, |group| group.members.len());
+        assert_eq!(
+            (left, &world.clients[one].caller.closed.as_ref().map(|(_, r)| r.is_ok())),
+            (0, &Some(true)),
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn close_says_what_could_not_be_committed_when_the_coordinator_is_away() {
+    let away: [fn(&mut World); 3] = [
+        |world| world.darken(1),
+        |world| world.stop(1, ottla_broker::Leaders::Lose),
+        |world| _ = world.mishap(Mishap::silence(ApiKey::OffsetCommit).always()),
+    ];
+    for go_away in away {
+        let mut world = filled(1, 2, 10);
+        let one = settled(&mut world);
+        world.run(ms(20));
+        world.fill("t", 0, 5);
+        world.until(ms(50), "it is read", |w| w.reads(one).len() == 25);
+        go_away(&mut world);
+        world.run(ms(100));
+        world.close(one, secs(5));
+        world.until(secs(5), "it is over in its time", |w| is_closed(w, one));
+        let Some((_, Err(CommitError::Unfinished { partitions, .. }))) = &world.clients[one].caller.closed
+        else {
+            panic!("{:?}", world.clients[one].caller.closed)
+        };
+        assert_eq!(partitions, &[tp("t", 0)]);
+    }
+}
+
+#[test]
+fn the_last_commit_is_tried_again_while_there_is_time() {
+    let mut world = filled(1, 1, 10);
+    let one = settled(&mut world);
+    world.fill("t", 0, 5);
+    world.until(ms(50), "it is read", |w| w.reads(one).len() == 15);
+    world.mishap(Mishap::error(ApiKey::OffsetCommit, Code::COORDINATOR_LOAD_IN_PROGRESS).times(3));
+    world.mishap(Mishap::cut(ApiKey::OffsetCommit, 0));
+    world.close(one, secs(5));
+    world.until(secs(5), "it is closed", |w| is_closed(w, one));
+    assert!(matches!(world.clients[one].caller.closed, Some((_, Ok(())))));
+    assert!(all_committed(&world));
+}
+
+#[test]
+fn a_farewell_that_the_wrong_node_hears_is_said_again() {
+    for code in [Code::NOT_COORDINATOR, Code::COORDINATOR_LOAD_IN_PROGRESS, Code::COORDINATOR_NOT_AVAILABLE] {
+        let mut world = filled(1, 1, 10);
+        let one = settled(&mut world);
+        world.mishap(Mishap::error(ApiKey::LeaveGroup, code));
+        world.close(one, secs(5));
+        world.until(secs(5), "it is closed", |w| is_closed(w, one));
+        assert_eq!(world.cluster.group(G).map(|group| group.members.len()), Some(0), "{code}");
+    }
+}
+
+#[test]
+fn after_close_commits_and_questions_are_refused_at_once() {
+    let mut world = filled(1, 1, 10);
+    let one = settled(&mut world);
+    let piece = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
+    world.close(one, secs(5));
+    world.until(ms(50), "it is closed", |w| is_closed(w, one));
+    assert!(!world.ack(one, &piece));
+    let machine = &mut world.clients[one].machine;
+    assert!(machine.commit(Commit::Through { tenure: piece.tenure.clone(), to: piece.to }).is_err());
+    let acked = machine.commit(Commit::Acked);
+    assert!(matches!(acked, Err(CommitError::Closed)), "{acked:?}");
+    let ticket = machine.committed(vec![tp("t", 0)]);
+    assert!(machine.poll_request(world.now).is_none(), "nobody is asked");
+    let answer = machine.poll_settled();
+    assert!(
+        matches!(answer, Some((it, Settled::Committed(Err(CommitError::Closed)))) if it == ticket),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn close_has_the_revoke_hook_done_first() {
+    let mut world = filled(1, 1, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.until(secs(3), "all is committed", all_committed);
+    world.clients[one].caller.hooks_take = Some(secs(1));
+    world.set_acks(one, Acks::Late(ms(500)));
+    world.fill("t", 0, 5);
+    world.until(ms(50), "it is read", |w| w.reads(one).len() == 15);
+    world.close(one, secs(5));
+    world.run(ms(900));
+    assert!(!is_closed(&world, one));
+    world.until(ms(200), "it is closed when the hook is done", |w| is_closed(w, one));
+    assert!(all_committed(&world), "what was acknowledged meanwhile is committed");
+}
+
+// Offsets without membership.
+
+#[test]
+fn partitions_that_are_named_are_read_and_committed_without_joining() {
+    let mut world = filled(1, 3, 10);
+    let stored = |config: &mut Config, group: &mut GroupConfig| {
+        group.member = false;
+        config.subscriptions[0].partitions = Some(vec![1]);
+    };
+    let one = member_with(&mut world, stored);
+    world.until(secs(2), "it is committed", |w| committed(w, 1) == Some(10));
+    assert_eq!(
+        (world.reads(one).len(), count(&world, one, "join"), count(&world, one, "heartbeat")),
+        (10, 0, 0)
+    );
+    world.close(one, secs(5));
+    world.until(secs(1), "it is closed", |w| is_closed(w, one));
+    world.fill("t", 1, 5);
+    let two = member_with(&mut world, stored);
+    world.until(secs(2), "it goes on there", |w| w.offsets(two, "t", 1) == (10..15).collect::<Vec<_>>());
 }

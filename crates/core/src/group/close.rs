@@ -2,9 +2,17 @@
 
 use std::time::Instant;
 
-use ottla_wire::message::{LeaveGroupRequest, leave_group_request::MemberIdentity};
+use ottla_wire::{
+    code::Code,
+    message::{LeaveGroupRequest, LeaveGroupResponse, leave_group_request::MemberIdentity},
+};
 
-use super::{Phase, Question, commit::CommitError, part_of};
+use super::{
+    Phase, Question,
+    commit::CommitError,
+    part_of,
+    verdict::{Place, Verdict, verdict},
+};
 use crate::{
     cluster::Lane,
     machine::{Machine, Purpose},
@@ -78,7 +86,8 @@ impl Machine {
         if !group.config.member || group.is_static() || group.member.is_empty() {
             return self.enter_left();
         }
-        if group.closing.as_ref().is_some_and(|closing| closing.leaving.is_none())
+        let may = group.not_before.is_none();
+        if group.closing.as_ref().is_some_and(|closing| may && closing.leaving.is_none())
             && let Some(id) = self.send_leave(now, "the reader is closed")
             && let Some(closing) = self.group.as_mut().and_then(|group| group.closing.as_mut())
         {
@@ -103,11 +112,25 @@ impl Machine {
         Some(self.send(now, peer, Lane::Group, Body::Leave(request), Purpose::Group(Question::Leave)))
     }
 
-    pub(super) fn take_leave(&mut self, id: u64) {
+    pub(super) fn take_leave(&mut self, now: Instant, id: u64, answer: &LeaveGroupResponse) {
         let leaving = self.group.as_ref().and_then(|group| group.closing.as_ref()?.leaving);
-        if leaving == Some(id) {
-            self.enter_left();
+        if leaving != Some(id) {
+            return;
         }
+        let of_member = answer.members.first().map(|member| member.error_code);
+        let code = Code(if answer.error_code == 0 { of_member.unwrap_or(0) } else { answer.error_code });
+        match verdict(Place::Leave, code) {
+            Verdict::Elsewhere => self.forget_coordinator(),
+            Verdict::Retry => {}
+            _ => return self.enter_left(), // whatever it is: nobody waits for us there
+        }
+        self.lost_leave(id);
+        self.pause_group(now);
+    }
+
+    /// Whether it was closed, and that is over.
+    pub(super) fn is_closed(&self) -> bool {
+        self.group.as_ref().is_some_and(|g| g.closing.is_some() && matches!(g.phase, Phase::Left))
     }
 
     /// The farewell was not answered: once more, while there is time.

@@ -228,6 +228,9 @@ impl Machine {
     ///
     /// What can be said at once: the tenure has ended, the partition is not ours, the offset is none.
     pub fn commit(&mut self, what: Commit) -> Result<Ticket, CommitError> {
+        if self.is_closed() {
+            return Err(CommitError::Closed);
+        }
         let ticket = self.next_ticket();
         let indices = match what {
             Commit::Through { tenure, to } => self.commit_through(&tenure, to)?,
@@ -357,9 +360,6 @@ impl Machine {
         for (index, want) in wanted {
             let cursor = &self.cursors[index];
             let Some(stake) = &cursor.stake else { continue };
-            if want.is_idle() && !cursor.commit_is_due() {
-                continue; // the request before it carried as much
-            }
             let done = cursor.done();
             let exactly = want.exactly.clone();
             let of_done = || done.map(|offset| (offset, stake.epoch_before(offset), String::new()));
@@ -408,13 +408,17 @@ impl Machine {
             }
         }
         let mut whole: Option<(Code, Verdict)> = None;
-        let mut refused = Vec::new();
+        let (mut refused, mut told) = (Vec::new(), false);
         for (index, item) in flight.items {
             let at = self.cursors[index].at.clone();
             let code = codes.get(&(&*at.topic, at.partition)).copied().unwrap_or(Code::UNKNOWN_SERVER_ERROR);
             match self.commit_verdict(code) {
                 None => self.committed_item(index, item),
-                Some(Verdict::Refuse) => {
+                // Who waits is told; what was only acknowledged is tried again, and fails the reader if it must.
+                Some(verdict @ (Verdict::Refuse | Verdict::Fatal))
+                    if verdict == Verdict::Refuse || !item.want.tickets.is_empty() =>
+                {
+                    told |= verdict == Verdict::Fatal;
                     refused.push((at.clone(), code));
                     self.settle_tickets(item.want.tickets, |waiting| {
                         waiting.refused.push((at.clone(), code));
@@ -427,10 +431,19 @@ impl Machine {
             }
         }
         self.tell_refused_commits(refused);
+        self.drop_what_was_carried();
         match whole {
+            None if told => {}
             None => self.group_works(),
             Some((code, verdict)) => self.refused_commit(now, code, verdict),
         }
+    }
+
+    /// What came in between nobody waits for, and the request carried it.
+    fn drop_what_was_carried(&mut self) {
+        let Some(group) = &mut self.group else { return };
+        let cursors = &self.cursors;
+        group.commits.wanted.retain(|&index, want| !want.is_idle() || cursors[index].commit_is_due());
     }
 
     /// What the code means for us; `None`: it is committed.

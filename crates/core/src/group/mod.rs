@@ -261,7 +261,7 @@ impl Machine {
             (Question::Heartbeat, Reply::Heartbeat(answer)) => self.take_heartbeat(now, id, &answer),
             (Question::Recall, Reply::Recall(answer)) => self.take_recall(now, id, answer),
             (Question::Commit, Reply::Commit(answer)) => self.take_commit(now, id, &answer),
-            (Question::Leave, Reply::Leave(_)) => self.take_leave(id),
+            (Question::Leave, Reply::Leave(answer)) => self.take_leave(now, id, &answer),
             // The driver reads an answer by its question's kind, so this is a driver's mistake; treat as unanswered.
             (question, _) => self.lost_group(now, id, question),
         }

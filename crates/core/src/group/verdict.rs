@@ -19,6 +19,8 @@ pub(crate) enum Place {
     Recall,
     /// OffsetCommit, about a partition.
     Commit,
+    /// LeaveGroup.
+    Leave,
 }
 
 impl std::fmt::Display for Place {
@@ -30,6 +32,7 @@ impl std::fmt::Display for Place {
             Self::Heartbeat => "the heartbeat",
             Self::Recall => "looking up committed offsets",
             Self::Commit => "committing",
+            Self::Leave => "leaving",
         })
     }
 }
@@ -69,7 +72,7 @@ pub(crate) fn verdict(place: Place, code: Code) -> Verdict {
 fn unlisted(place: Place, code: Code) -> Verdict {
     match place {
         _ if code.is_retriable() => Verdict::Retry,
-        Place::Commit | Place::Recall => Verdict::Refuse,
+        Place::Commit | Place::Recall | Place::Leave => Verdict::Refuse,
         Place::Find | Place::Join => Verdict::Fatal,
         // Whatever it is, a member that goes on does not mend it.
         Place::Sync | Place::Heartbeat => Verdict::Stale,
@@ -77,8 +80,9 @@ fn unlisted(place: Place, code: Code) -> Verdict {
 }
 
 const ANYWHERE: &[Place] =
-    &[Place::Find, Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit];
-const MEMBER: &[Place] = &[Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit];
+    &[Place::Find, Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit, Place::Leave];
+const MEMBER: &[Place] =
+    &[Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit, Place::Leave];
 
 /// The first row that fits decides.
 const TABLE: &[(&[Place], &[Code], Verdict)] = &[

@@ -117,6 +117,21 @@ impl World {
         self.carry_out(client);
     }
 
+    /// Sends a piece back: it comes again.
+    pub fn nack(&mut self, client: usize, piece: &Piece) {
+        note!(self, "user of client {client} sends back {} offset {}", piece.at, piece.to - 1);
+        let it = &mut self.clients[client];
+        let result = it.machine.nack(&piece.tenure, piece.from, piece.to - 1);
+        assert_eq!(result.is_ok(), piece.tenure.is_open(), "what is open can be sent back: {result:?}");
+        if result.is_ok() {
+            it.watch.sent_back(&piece.at, piece.to - 1);
+            let group = self.clients[client].group_id();
+            self.ward(&group).sent_back(client, piece);
+        }
+        self.carry_out(client);
+        self.rouse(client);
+    }
+
     pub fn set_acks(&mut self, client: usize, acks: Acks) {
         note!(self, "user of client {client} acknowledges {acks:?}");
         self.clients[client].caller.acks = acks;

@@ -50,6 +50,7 @@ struct Part {
 /// What a member has, as its machine tells it.
 #[derive(Debug, Default)]
 struct Standing {
+    is_member: bool,
     member: String,
     generation: i32,
     owned: BTreeSet<TopicPartition>,
@@ -82,7 +83,8 @@ impl Ward {
     }
 
     pub fn joined(&mut self, client: usize, config: &Config) {
-        self.standings.insert(client, Standing { start: config.start, ..Standing::default() });
+        let is_member = config.group.as_ref().is_some_and(|group| group.member);
+        self.standings.insert(client, Standing { start: config.start, is_member, ..Standing::default() });
     }
 
     fn part(&mut self, at: &TopicPartition) -> &mut Part {
@@ -128,6 +130,9 @@ impl Ward {
     pub fn read(&mut self, client: usize, read: &Read, cluster: &Cluster, frozen: &BTreeSet<usize>) {
         let at = &read.at;
         let standing = &self.standings[&client];
+        if !standing.is_member {
+            return; // who only keeps offsets there reads what it likes
+        }
         assert!(
             standing.owned.contains(at),
             "client {client}: {at} is not its, and {} is handed out",
@@ -198,7 +203,9 @@ impl Ward {
             }
         }
         // Where the end was is forgotten with whoever found it, unless that was committed.
-        if standing.start != Start::Latest || cluster.committed(&self.group, &at.topic, at.partition).is_some() {
+        if standing.start != Start::Latest
+            || cluster.committed(&self.group, &at.topic, at.partition).is_some()
+        {
             let part = self.part(at);
             part.began = Some(part.began.map_or(position, |began| began.min(position)));
         }
@@ -234,6 +241,16 @@ impl Ward {
         standing.chosen.insert(at.clone());
         standing.lower(at, to);
         self.acked_through(at, to);
+    }
+
+    /// The caller comes back to a piece, and to all that follows it: that is not done any more.
+    pub fn sent_back(&mut self, client: usize, piece: &Piece) {
+        if let Some(standing) = self.standings.get_mut(&client) {
+            standing.lower(&piece.at, piece.from);
+        }
+        let part = self.part(&piece.at);
+        part.done.split_off(&piece.from);
+        part.done_through = part.done_through.min(piece.from);
     }
 
     /// The caller commits this offset, whatever was read.
@@ -286,6 +303,9 @@ impl Ward {
         }
         self.accepted += 1;
         let at = TopicPartition::new(&*commit.topic, commit.partition);
+        if commit.generation < 0 {
+            return; // of somebody who is no member: the coordinator takes that where there are none
+        }
         let key = (commit.member.clone(), commit.generation);
         let (client, owned) = self
             .assignments

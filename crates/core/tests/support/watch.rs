@@ -102,6 +102,15 @@ impl Watch {
         seen.due_from = seen.sought;
     }
 
+    /// The user comes back to a record, which comes again, unless it was still to come.
+    pub fn sent_back(&mut self, at: &TopicPartition, offset: i64) {
+        let seen = self.seen(at);
+        if seen.turn.as_ref().is_some_and(|turn| turn.state() == TurnState::Over) {
+            seen.end_turn();
+            seen.sought = Some(offset);
+        }
+    }
+
     pub fn paused(&mut self, at: &TopicPartition) {
         self.seen(at).paused = true;
     }
