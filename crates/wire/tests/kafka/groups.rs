@@ -23,11 +23,13 @@ const NO_GROUP: &str = "golden-no-group";
 fn kafka_finds_coordinators() {
     let mut kafka = Kafka::of(BROKER);
     ready(&mut kafka);
+    // Before 2.0 it hung up.
+    let refuses = *kafka.versions::<FindCoordinatorRequest>().end() >= 2;
     for version in kafka.versions::<FindCoordinatorRequest>() {
         let reply = kafka.ask("coordinator", &coordinator(&[NO_GROUP, "another"], 0, version), version);
         let code = reply.coordinators.first().map_or(reply.error_code, |found| found.error_code);
         assert_eq!(code, 0, "{reply:?}");
-        if version >= 1 {
+        if version >= 1 && refuses {
             let reply = kafka.ask("coordinator-refused", &coordinator(&[NO_GROUP], 9, version), version);
             let code = reply.coordinators.first().map_or(reply.error_code, |found| found.error_code);
             assert_eq!(Code(code), Code::INVALID_REQUEST, "{reply:?}");

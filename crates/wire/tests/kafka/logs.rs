@@ -179,11 +179,14 @@ fn shorten(wanted: &[(&str, i32, i64)]) -> DeleteRecordsRequest {
 fn kafka_gives_records() {
     let mut kafka = Kafka::of(BROKER);
     let topic = Topic::new(&mut kafka, "golden-read", 5, &[]);
-    for (partition, codec) in (0..).zip(Codec::ALL) {
+    // The last is zstd, which came with version 7.
+    let codecs = if *kafka.versions::<ProduceRequest>().end() < 7 { 0..4 } else { 0..5 };
+    for (partition, codec) in codecs.clone().zip(Codec::ALL) {
         topic.write(&mut kafka, partition, &[batch(codec)]);
     }
+    let from: Vec<_> = codecs.map(|partition| (partition, 0)).collect();
     for version in kafka.versions::<FetchRequest>() {
-        let request = fetch(&topic, &[(0, 0), (1, 0), (2, 0), (3, 0), (4, 0)], version);
+        let request = fetch(&topic, &from, version);
         let reply = kafka.ask("read", &request, version);
         for partition in &reply.responses[0].partitions {
             let codec = Codec::ALL[partition.partition_index as usize];

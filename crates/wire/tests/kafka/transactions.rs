@@ -1,6 +1,6 @@
 //! Transactions, and what a reader is told of them.
 
-use crate::client::{Kafka, until};
+use crate::client::{Kafka, NAMELESS, until};
 use crate::groups::coordinator;
 use crate::logs::fetch;
 use crate::setup::{Topic, records};
@@ -161,7 +161,8 @@ fn kafka_tells_aborted_transactions() {
 
 /// Three records in a transaction, as clients did it before partitions were added by writing to them.
 fn write(kafka: &mut Kafka, writer: &Writer, topic: &Topic) {
-    let reply = kafka.ask("", &add(writer, &[(&topic.name, &[0])], 3), 3);
+    let version = 3.min(*kafka.versions::<AddPartitionsToTxnRequest>().end());
+    let reply = kafka.ask(NAMELESS, &add(writer, &[(&topic.name, &[0])], version), version);
     assert_eq!(added(&reply), [Code::NONE]);
     let mut batch = records(Codec::None);
     batch.producer(writer.producer_id, writer.producer_epoch, 0).transactional(true);
