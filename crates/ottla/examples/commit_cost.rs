@@ -6,6 +6,8 @@
 //! ```
 //! TOPIC has to hold so many messages (1,000,000). The groups it makes are named commit-cost-...
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use std::{
     error::Error,
     sync::Arc,

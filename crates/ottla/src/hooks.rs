@@ -140,7 +140,8 @@ impl Revoked {
 /// These partitions are somebody else's already, because the group did not hear of us in time: nothing of them can be
 /// committed any more, and what was not will be read again.
 ///
-/// It may be told of partitions after [`Revoked`] was, if the group gives them away while they are being given up.
+/// Not told of partitions that [`Revoked`] was told of: if these are lost before they are given up, its
+/// [`commit`](Revoked::commit) fails.
 #[derive(Debug)]
 pub struct Lost {
     partitions: Vec<TopicPartition>,

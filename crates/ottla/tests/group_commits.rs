@@ -7,7 +7,9 @@ mod support;
 
 use std::time::Duration;
 
-use ottla::{CommitOffset, Committed, Error, ErrorKind, Message, Reader, Start, Stored, TopicPartition};
+use ottla::{
+    CommitOffset, Committed, Error, ErrorKind, Event, Message, Reader, Start, Stored, TopicPartition,
+};
 use ottla_broker::{ApiKey, Broker, Code, Fault};
 use support::{commits, committed, eventually, fill, group_broker, member, next, offsets, owns, soon};
 use tokio::task::JoinSet;
@@ -224,10 +226,13 @@ async fn a_held_message_of_a_partition_that_moved_away_leaves_the_groups_offset_
     let broker = group_broker(1, &[("t", 1)]).await;
     fill(&broker, "t", 0, 10);
     let mut reader = member(&broker).session_timeout(Duration::from_secs(1)).open().unwrap();
-    let control = reader.control();
+    let (control, mut events) = (reader.control(), reader.events());
     let held = messages(&mut reader, 5).await;
     let frozen = broker.with(|c| c.fault(Fault::silence(ApiKey::Heartbeat).always()));
-    eventually("it is out", || control.member().is_none()).await;
+    soon("it is out", async {
+        while !matches!(events.next().await.unwrap(), Event::PartitionsLost { .. }) {}
+    })
+    .await;
     broker.with(|c| c.clear_fault(frozen));
     broker.with(|c| c.commit_offset("g", "t", 0, 2)); // by whoever owns it now
     fenced(control.ack(&held[4]), 4);
