@@ -1253,6 +1253,26 @@ fn latest_loses_nothing_when_the_group_rebalances() {
     }
 }
 
+#[test]
+fn a_second_cut_behind_a_committed_offset_is_noticed_by_whoever_begins_there() {
+    let mut world = filled(2, 1, 20);
+    world.lead("t", 0, Some(1));
+    world.fill("t", 0, 10);
+    let one = settled(&mut world);
+    world.rejoin(one); // it has not read what lies before, and does not know its epochs
+    world.until(secs(3), "it is in again", |w| owned(w, one) == 1);
+    world.fill("t", 0, 5);
+    world.until(secs(3), "all is committed", all_committed);
+    world.truncate("t", 0, 20, 2);
+    world.until(secs(3), "it goes back", |w| committed(w, 0) == Some(20));
+    world.close(one, secs(5));
+    world.until(secs(1), "it is closed", |w| is_closed(w, one));
+    world.truncate("t", 0, 0, 1);
+    world.fill("t", 0, 50);
+    let two = member(&mut world);
+    world.until(secs(3), "all is read", |w| w.offsets(two, "t", 0) == (0..50).collect::<Vec<_>>());
+}
+
 // Committed offsets, asked for.
 
 #[test]

@@ -108,7 +108,11 @@ impl Machine {
         }
         let until = self.cursors[index].until;
         self.rewind(index, end, until);
-        self.cursors[index].last_epoch = answer.leader_epoch; // so that a second cut is noticed, too
+        let cursor = &mut self.cursors[index];
+        cursor.last_epoch = answer.leader_epoch; // so that a second cut is noticed, too
+        if let Some(stake) = &mut cursor.stake {
+            stake.note_epoch(end - 1, answer.leader_epoch); // the same for whoever begins where we commit
+        }
         self.tell(Event::Truncated { at, from, to: end });
         self.touch(index);
     }

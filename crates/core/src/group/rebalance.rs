@@ -124,7 +124,7 @@ impl Stake {
         }
     }
 
-    pub(super) fn note_epoch(&mut self, from: i64, epoch: i32) {
+    pub(crate) fn note_epoch(&mut self, from: i64, epoch: i32) {
         // After a seek back the same offsets come again.
         self.epochs.retain(|(known, _)| *known < from || from < 0);
         if self.epochs.last().is_none_or(|(_, last)| *last != epoch) {
