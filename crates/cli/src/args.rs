@@ -28,6 +28,12 @@ pub(crate) enum Command {
     /// Prints the records of topics, and follows them.
     #[command(after_help = READ_EXAMPLES)]
     Read(ReadArgs),
+    /// Lists topics; of those that are named, each partition with its leader, replicas and offsets.
+    #[command(after_help = TOPICS_EXAMPLES)]
+    Topics(TopicsArgs),
+    /// Shows from where to where the partitions of a topic reach, and which offset a time has.
+    #[command(after_help = OFFSETS_EXAMPLES)]
+    Offsets(OffsetsArgs),
     /// Writes each line of standard input to a topic, as a record.
     #[command(after_help = PRODUCE_EXAMPLES)]
     Produce(ProduceArgs),
@@ -190,6 +196,51 @@ Examples:
   ottla read orders --json | jq .value
   ottla read -g billing orders refunds               as a member of a group
   ottla read -g audit '/orders-.*/' --from latest";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TopicsArgs {
+    /// Topics to show in detail, by name; /REGEX/ lists those whose whole names match it. [default: list all]
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topics: Vec<Topics>,
+    /// Print each topic, with its partitions, as a JSON object on a line of its own.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const TOPICS_EXAMPLES: &str = "\
+BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
+of which compaction and transactions may have taken some. In the list, REPLICAS is how many replicas a partition has,
+IN-SYNC how many of them the partition has that has fewest. The exit code is 1 if something could not be found out.
+
+Examples:
+  ottla topics                      all of them
+  ottla topics orders               its partitions
+  ottla topics '/orders-.*/'
+  ottla topics --json | jq -r 'select(.partitions | any(.leader == null)).topic'";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OffsetsArgs {
+    /// The topic, or one partition of it; several can be given.
+    #[arg(value_name = "TOPIC[:PARTITION]", required = true)]
+    pub(crate) targets: Vec<Target>,
+    /// Show the first record that is not older than this time, and how many follow from there.
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    pub(crate) at: Option<Moment>,
+    /// Print each partition as a JSON object on a line of its own.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const OFFSETS_EXAMPLES: &str = "\
+BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
+of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 1796025600000
+(ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that late, OFFSET is the end.
+
+Examples:
+  ottla offsets orders
+  ottla offsets orders:3 refunds
+  ottla offsets orders --at -1h                       what was written in the last hour
+  ottla offsets orders --json | jq -s 'map(.records) | add'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProduceArgs {
@@ -470,6 +521,11 @@ impl FromStr for Until {
     }
 }
 
+/// A time, with or without the `@` that stands before it elsewhere.
+fn time(text: &str) -> Result<Moment, String> {
+    text.strip_prefix('@').unwrap_or(text).parse()
+}
+
 /// A number without a sign.
 fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -499,7 +555,11 @@ impl FromStr for Topics {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix('/').and_then(|text| text.strip_suffix('/')) {
             Some("") => Err("between the slashes stands a regular expression, as in /orders-.*/".to_owned()),
-            Some(pattern) => Ok(Self::Matching(pattern.to_owned())),
+            // In the reader's words and by its engine, only earlier.
+            Some(pattern) => match regex_lite::Regex::new(pattern) {
+                Ok(_) => Ok(Self::Matching(pattern.to_owned())),
+                Err(error) => Err(format!("/{pattern}/ is no regular expression: {error}")),
+            },
             None => topic_name(text).map(Self::Named),
         }
     }
@@ -740,6 +800,14 @@ mod tests {
             "ottla read a/b",
             "ottla read /a",
             "ottla read //",
+            "ottla read /(/",
+            "ottla read /a)(b/",
+            "ottla topics /[/",
+            "ottla topics a/b",
+            "ottla offsets",
+            "ottla offsets /a/",
+            "ottla offsets a:x",
+            "ottla offsets a --at noon",
             "ottla read a -g g -p 1",
             "ottla read a -g g --until end",
             "ottla read a --instance i",

@@ -13,6 +13,7 @@ mod format;
 mod group;
 mod interrupt;
 mod json;
+mod look;
 mod member;
 mod news;
 mod output;
@@ -22,6 +23,7 @@ mod produce;
 mod progress;
 mod read;
 mod row;
+mod table;
 mod tell;
 mod time;
 mod watch;
@@ -64,6 +66,8 @@ fn act(plan: Plan) -> Result<Exit, Failure> {
         let interrupt = Interrupt::listen()?;
         match plan {
             Plan::Read(plan) => read::run(plan, interrupt).await,
+            Plan::Topics(plan) => look::topics(&plan, interrupt).await,
+            Plan::Offsets(plan) => look::offsets(&plan, interrupt).await,
             Plan::Produce(plan) => produce::run(plan, interrupt).await,
             Plan::Groups(plan) => group::list(&plan, interrupt).await,
             Plan::Group(plan) => group::run(plan, interrupt).await,

@@ -4,19 +4,22 @@ use std::time::SystemTime;
 
 use ottla::{Address, MissingTopic, Start, Until};
 use ottla_wire::record::Codec;
+use regex_lite::Regex;
 
 use crate::{
     args::{
         self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, GroupArgs, GroupCommand,
-        MembershipArgs, NewTopic, ProduceArgs, ReadArgs, Target, Topics,
+        MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, Target, Topics, TopicsArgs,
     },
     row::Shape,
 };
 
 /// What a command is going to do; nothing here is open any more.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Plan {
     Read(ReadPlan),
+    Topics(TopicsPlan),
+    Offsets(OffsetsPlan),
     Produce(ProducePlan),
     Groups(GroupsPlan),
     Group(GroupPlan),
@@ -50,6 +53,24 @@ pub(crate) struct Membership {
     pub(crate) assignors: Vec<AssignorName>,
     pub(crate) instance: Option<String>,
     pub(crate) commit: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct TopicsPlan {
+    pub(crate) brokers: Vec<Address>,
+    /// To be shown in detail, in order, each once; none means a list.
+    pub(crate) names: Vec<String>,
+    /// What the whole names of others match.
+    pub(crate) pattern: Option<Regex>,
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct OffsetsPlan {
+    pub(crate) brokers: Vec<Address>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) at: Option<SystemTime>,
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -128,6 +149,8 @@ impl Plan {
         let Args { brokers, command } = args;
         Ok(match command {
             Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)?),
+            Command::Topics(args) => Self::Topics(topics_plan(addresses(&brokers)?, args)?),
+            Command::Offsets(args) => Self::Offsets(offsets(addresses(&brokers)?, args, now)),
             Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),
             Command::Groups(args) => {
                 Self::Groups(GroupsPlan { brokers: addresses(&brokers)?, json: args.json })
@@ -186,6 +209,18 @@ fn topics(typed: Vec<Topics>) -> (Vec<String>, Option<String>) {
     names.dedup();
     let pattern = (!patterns.is_empty()).then(|| patterns.join("|"));
     (names, pattern)
+}
+
+fn topics_plan(brokers: Vec<Address>, args: TopicsArgs) -> Result<TopicsPlan, String> {
+    let (names, pattern) = topics(args.topics);
+    let pattern = pattern.map(|pattern| Regex::new(&format!("^(?:{pattern})$"))).transpose();
+    let pattern = pattern.map_err(|error| error.to_string())?;
+    Ok(TopicsPlan { brokers, names, pattern, json: args.json })
+}
+
+fn offsets(brokers: Vec<Address>, args: OffsetsArgs, now: SystemTime) -> OffsetsPlan {
+    let at = args.at.map(|moment| moment.resolve(now));
+    OffsetsPlan { brokers, targets: args.targets, at, json: args.json }
 }
 
 fn membership(args: MembershipArgs) -> Option<Membership> {

@@ -5,6 +5,8 @@ use std::{
     io::{self, Write},
 };
 
+use serde::Serialize;
+
 /// Why a command failed, as a sentence.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
@@ -27,4 +29,23 @@ pub(crate) fn line(text: impl Display) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Prints an object on a line of standard output.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    Ok(line(serde_json::to_string(value)?)?)
+}
+
+/// Prints lines that end with a newline on standard output.
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    match text.strip_suffix('\n') {
+        Some(lines) => Ok(line(lines)?),
+        None => Ok(()),
+    }
+}
+
+/// "1 partition", "2 partitions".
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

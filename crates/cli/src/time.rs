@@ -41,6 +41,11 @@ impl FromStr for Moment {
     }
 }
 
+/// `2026-11-30T08:00:00.123Z`, from ms since 1970; the number itself where no calendar has it.
+pub(crate) fn text(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
+}
+
 fn unix_ms(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
 }
@@ -111,6 +116,14 @@ mod tests {
             let error = text.parse::<Moment>().expect_err(text);
             assert!(error.contains(text), "{error}");
         }
+    }
+
+    #[test]
+    fn moments_are_written_as_they_are_read() {
+        for (ms, written) in [(0, "1970-01-01T00:00:00Z"), (1_796_025_600_250, "2026-11-30T08:00:00.25Z")] {
+            assert_eq!((text(ms).as_str(), written.parse()), (written, Ok(at(ms as u64))));
+        }
+        assert_eq!(text(i64::MAX), i64::MAX.to_string());
     }
 
     #[test]

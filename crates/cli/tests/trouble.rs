@@ -18,8 +18,8 @@ use support::{Cluster, Ended, Ottla, ottla, until};
 const PATIENCE: Duration = Duration::from_secs(10);
 const SLACK: Duration = Duration::from_secs(10);
 
-/// The three commands that need a broker.
-const NEED_A_BROKER: [&str; 3] = ["read orders", "bench orders --count 1", "produce orders"];
+/// The commands that need a broker.
+const NEED_A_BROKER: [&str; 4] = ["read orders", "bench orders --count 1", "produce orders", "topics"];
 
 /// Where nobody of use is, and what is to be said about it.
 fn useless_addresses() -> Vec<(String, &'static str)> {
@@ -151,10 +151,13 @@ fn a_topic_that_may_not_be_read_ends_the_command() {
     let cluster = Cluster::with_orders(1);
     let code = Code::TOPIC_AUTHORIZATION_FAILED;
     cluster.change(|cluster| cluster.fault(Fault::partition_error(ApiKey::Metadata, code).always()));
-    for line in NEED_A_BROKER {
+    for line in &NEED_A_BROKER[..3] {
         let ended = cluster.ottla(line).run().failed("TOPIC_AUTHORIZATION_FAILED");
         assert!(ended.took < PATIENCE, "{line} took {:?}", ended.took);
     }
+    let ended = cluster.ottla("topics").run();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.text().contains("TOPIC_AUTHORIZATION_FAILED"), "{}", ended.text());
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use ottla::Groups;
 
-use super::counted;
-use crate::tell::{self, Failure};
+use crate::tell::{self, Failure, counted};
 
 pub(super) async fn run(groups: &mut Groups, group: &str, yes: bool) -> Result<(), Failure> {
     if yes {

@@ -3,7 +3,6 @@
 mod delete;
 mod seek;
 mod show;
-mod table;
 
 use ottla::{Address, Groups};
 use serde::Serialize;
@@ -12,10 +11,10 @@ use crate::{
     exit::Exit,
     interrupt::Interrupt,
     plan::{Deed, GroupPlan, GroupsPlan},
+    table::{Side, Table},
     tell::{self, Failure},
     watch::PATIENCE,
 };
-use table::{Side, Table};
 
 pub(crate) async fn list(plan: &GroupsPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
     tokio::select! {
@@ -53,7 +52,7 @@ async fn print_list(plan: &GroupsPlan) -> Result<(), Failure> {
     if plan.json {
         for group in groups {
             let (kind, state) = (group.kind.to_string(), group.state);
-            print_json(&Listed { group: group.id, kind, protocol_type: group.protocol_type, state })?;
+            tell::json(&Listed { group: group.id, kind, protocol_type: group.protocol_type, state })?;
         }
         return Ok(());
     }
@@ -61,7 +60,7 @@ async fn print_list(plan: &GroupsPlan) -> Result<(), Failure> {
     for group in groups {
         table.push([group.id, group.kind.to_string(), group.protocol_type, group.state]);
     }
-    print(&table.text())
+    tell::text(&table.text())
 }
 
 /// A group as `ottla groups --json` has it.
@@ -71,22 +70,4 @@ struct Listed {
     kind: String,
     protocol_type: String,
     state: String,
-}
-
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    Ok(tell::line(serde_json::to_string(value)?)?)
-}
-
-/// Prints lines that end with a newline.
-fn print(text: &str) -> Result<(), Failure> {
-    match text.strip_suffix('\n') {
-        Some(lines) => Ok(tell::line(lines)?),
-        None => Ok(()),
-    }
-}
-
-/// "1 partition", "2 partitions".
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }

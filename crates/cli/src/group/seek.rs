@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use ottla::{Code, Error, Groups, ResolvedOffset, Start, TopicPartition};
 
-use super::{
-    counted, print,
-    table::{Side, Table},
-};
 use crate::{
     args::Target,
-    tell::{self, Failure},
+    table::{Side, Table},
+    tell::{self, Failure, counted},
 };
 
 pub(super) async fn run(
@@ -23,7 +20,7 @@ pub(super) async fn run(
     let before = committed(groups, group).await?;
     let partitions = partitions(groups, targets).await?;
     let offsets = groups.resolve(&partitions, start).await?;
-    print(&table(&offsets, before.as_ref()))?;
+    tell::text(&table(&offsets, before.as_ref()))?;
     note_clamped(&offsets, start);
     if !yes {
         let made = if before.is_none() {

@@ -9,14 +9,11 @@ use std::{
 use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag};
 use serde::Serialize;
 
-use super::{
-    counted, print, print_json,
-    table::{Side, Table},
-};
 use crate::{
     output,
     partition::ranges,
-    tell::{self, Failure},
+    table::{Side, Table},
+    tell::{self, Failure, counted},
 };
 
 /// How often `--watch` shows it anew.
@@ -27,8 +24,8 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 pub(super) async fn once(groups: &mut Groups, group: &str, json: bool) -> Result<(), Failure> {
     let seen = look(groups, group).await?;
     match json {
-        true => print_json(&seen.to_json()),
-        false => print(&seen.text()),
+        true => tell::json(&seen.to_json()),
+        false => tell::text(&seen.text()),
     }
 }
 
@@ -46,8 +43,8 @@ async fn redraw(groups: &mut Groups, group: &str, json: bool) -> Result<(), Fail
     loop {
         period.tick().await;
         match look(groups, group).await {
-            Ok(seen) if json => print_json(&seen.to_json())?,
-            Ok(seen) => print(&format!("{clear}{}\n", seen.text()))?,
+            Ok(seen) if json => tell::json(&seen.to_json())?,
+            Ok(seen) => tell::text(&format!("{clear}{}\n", seen.text()))?,
             Err(Failure(why)) => tell::note(why),
         }
     }

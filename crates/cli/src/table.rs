@@ -2,7 +2,7 @@
 
 /// Rows of cells under their titles: text to the left, numbers to the right.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
@@ -15,25 +15,25 @@ struct Column {
 
 /// Where the cells of a column stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Left,
     Right,
 }
 
 impl Table {
-    pub(super) fn new(columns: &[(&'static str, Side)]) -> Self {
+    pub(crate) fn new(columns: &[(&'static str, Side)]) -> Self {
         let columns = columns.iter().map(|&(title, side)| Column { title, side }).collect();
         Self { columns, rows: Vec::new() }
     }
 
     /// Adds a row; an empty cell becomes a dash.
-    pub(super) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
         let or_dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
         self.rows.push(cells.into_iter().map(or_dash).collect());
     }
 
     /// The lines, each with its newline and without blanks at its end.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let titles = self.columns.iter().map(|column| column.title.to_owned()).collect();
         let lines = std::iter::once(&titles).chain(&self.rows).map(|row| self.line(row) + "\n");
         lines.collect()

@@ -1,0 +1,34 @@
+//! Commands that look at a cluster: `ottla topics` and `ottla offsets`.
+
+pub(crate) mod client;
+mod offsets;
+mod topic;
+mod topics;
+
+use crate::{
+    exit::Exit,
+    interrupt::Interrupt,
+    plan::{OffsetsPlan, TopicsPlan},
+    tell::Failure,
+};
+
+pub(crate) async fn topics(plan: &TopicsPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        () = interrupt.happened() => Ok(Exit::Done),
+        end = topics::run(plan) => end,
+    }
+}
+
+pub(crate) async fn offsets(plan: &OffsetsPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        () = interrupt.happened() => Ok(Exit::Done),
+        end = offsets::run(plan) => end,
+    }
+}
+
+/// As a cell; what is not known is empty.
+fn number(number: Option<impl ToString>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
+}
