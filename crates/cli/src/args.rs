@@ -10,7 +10,12 @@ use clap::{
 };
 use ottla_wire::record::Codec;
 
-use crate::{escape, format::Format, time::Moment};
+use crate::{
+    escape,
+    filter::{HeaderPattern, Pattern},
+    format::Format,
+    time::Moment,
+};
 
 /// Reads Apache Kafka.
 #[derive(Debug, Parser)]
@@ -115,7 +120,18 @@ pub(crate) struct ReadArgs {
     /// Where to stop: end (the end as it was at the start), an offset or @TIME, both exclusive. [default: never]
     #[arg(long, value_name = "WHERE", allow_hyphen_values = true, conflicts_with = "group")]
     pub(crate) until: Option<Until>,
-    /// Stop after so many records, over all partitions.
+    /// The last so many records of all partitions together, in the order of their times; then stop.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = some::<u64>,
+        allow_negative_numbers = true,
+        conflicts_with_all = ["from", "until", "count", "group", "skip", "sample"]
+    )]
+    pub(crate) tail: Option<u64>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Stop after so many records are printed, over all partitions.
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = some::<u64>, allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
     /// How a record looks; the letters are below. [default: %s\n]
@@ -124,6 +140,26 @@ pub(crate) struct ReadArgs {
     /// Print each record as a JSON object on a line of its own.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which records are printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FilterArgs {
+    /// Only records whose key holds this text, or matches; given several times, all of them.
+    #[arg(long = "key", value_name = "TEXT|/REGEX/", allow_hyphen_values = true)]
+    pub(crate) keys: Vec<Pattern>,
+    /// Only records whose value holds this text, or matches; given several times, all of them.
+    #[arg(long = "value", value_name = "TEXT|/REGEX/", allow_hyphen_values = true)]
+    pub(crate) values: Vec<Pattern>,
+    /// Only records with this header, or with one whose value holds this text, or matches.
+    #[arg(long = "header", value_name = "NAME[=TEXT|/REGEX/]")]
+    pub(crate) headers: Vec<HeaderPattern>,
+    /// Leave out the first so many of them.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) skip: u64,
+    /// Print one of each so many of them.
+    #[arg(long, value_name = "1/N", value_parser = sample, default_value = "1/1", hide_default_value = true)]
+    pub(crate) sample: u64,
 }
 
 /// How to be a member of a group.
@@ -175,6 +211,11 @@ TIME: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or -90s, -15m, -2h, -
 record that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as
 it was at the start.
 
+--key, --value and --header look into the bytes as they are in the topic, before any formatting. A text is looked for
+anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case, ^ and $ hold it fast); null holds nothing. --skip and
+--sample then count what is left, -n what is printed. --tail finds the last ones that are left, however far back they
+are; it prints those of a partition in the order of their offsets.
+
 Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
 gives up with exit code 1; once one was, it waits through outages.
 
@@ -189,6 +230,9 @@ headers (an array of [name, value]). Null is null; bytes that are not UTF-8 beco
 Examples:
   ottla read orders                                  all there is, then follow
   ottla read orders --until end > orders.txt         all there is, then stop
+  ottla read orders --tail 10                        the last ten records
+  ottla read orders --key 4711 --tail 1              the last one for the key 4711
+  ottla read orders --value '/\"total\":[0-9]{4}/' --until end
   ottla read orders --from -10 --until end           the last ten offsets of each partition
   ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
@@ -526,6 +570,12 @@ fn time(text: &str) -> Result<Moment, String> {
     text.strip_prefix('@').unwrap_or(text).parse()
 }
 
+/// The N of `1/N`.
+fn sample(text: &str) -> Result<u64, String> {
+    let of = text.strip_prefix("1/").and_then(digits).filter(|&of: &u64| of > 0);
+    of.ok_or_else(|| "write 1/N, as in 1/100".to_owned())
+}
+
 /// A number without a sign.
 fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -802,6 +852,16 @@ mod tests {
             "ottla read //",
             "ottla read /(/",
             "ottla read /a)(b/",
+            "ottla read a --tail 0",
+            "ottla read a --tail 5 -n 3",
+            "ottla read a --tail 5 --from -5",
+            "ottla read a --tail 5 --skip 1",
+            "ottla read a --tail 5 -g g",
+            "ottla read a --key /(/",
+            "ottla read a --header =x",
+            "ottla read a --skip -1",
+            "ottla read a --sample 2/3",
+            "ottla read a --sample 1/0",
             "ottla topics /[/",
             "ottla topics a/b",
             "ottla offsets",

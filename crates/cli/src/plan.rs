@@ -8,9 +8,10 @@ use regex_lite::Regex;
 
 use crate::{
     args::{
-        self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, GroupArgs, GroupCommand,
+        self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, FilterArgs, GroupArgs, GroupCommand,
         MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, Target, Topics, TopicsArgs,
     },
+    filter::{Filter, Thinning},
     row::Shape,
 };
 
@@ -28,7 +29,7 @@ pub(crate) enum Plan {
     Broker(BrokerPlan),
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) brokers: Vec<Address>,
     /// Named ones, in order, each once.
@@ -41,6 +42,10 @@ pub(crate) struct ReadPlan {
     pub(crate) start: Start,
     pub(crate) until: Option<Until>,
     pub(crate) missing: MissingTopic,
+    /// The last so many of all partitions, instead of those from `start` on.
+    pub(crate) tail: Option<u64>,
+    pub(crate) filter: Filter,
+    pub(crate) thinning: Thinning,
     pub(crate) limit: Option<u64>,
     pub(crate) shape: Shape,
 }
@@ -176,6 +181,7 @@ fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPl
     let (start, until) = (start(args.from, now), args.until.map(|until| until_of(until, now)));
     check_order(start, until)?;
     let (topics, pattern) = topics(args.topics);
+    let FilterArgs { keys, values, headers, skip, sample } = args.filter;
     let mut partitions = args.partitions;
     partitions.sort_unstable();
     partitions.dedup();
@@ -191,7 +197,10 @@ fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPl
         start,
         until,
         // Who names an end wants to get there; who follows can wait.
-        missing: if until.is_some() { MissingTopic::Fail } else { MissingTopic::Wait },
+        missing: if until.is_some() || args.tail.is_some() { MissingTopic::Fail } else { MissingTopic::Wait },
+        tail: args.tail,
+        filter: Filter { keys, values, headers },
+        thinning: Thinning { skip, one_of: sample },
         limit: args.count,
         shape: if args.json { Shape::Json } else { Shape::Text(args.format.unwrap_or_default()) },
     })

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, Records, TopicPartition};
+use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, RecordError, Records, TopicPartition};
 
 use crate::{
     exit::Exit,
@@ -18,6 +18,7 @@ use crate::{
     plan::ReadPlan,
     progress::{Progress, Tally},
     row::Place,
+    tail,
     tell::{self, Failure},
     watch::watch,
 };
@@ -32,6 +33,10 @@ const STUCK: Duration = Duration::from_secs(2);
 const SLOW_CLOSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
+    if let Some(count) = plan.tail {
+        return tail::run(&plan, count, |start, until| builder(&plan).start(start).until(until), interrupt)
+            .await;
+    }
     match &plan.membership {
         None => print(&plan, builder(&plan).open()?, None, interrupt).await,
         Some(membership) => {
@@ -120,14 +125,27 @@ struct Reading<'a, K> {
     /// With a group: who says there what was printed.
     member: Option<Member>,
     progress: &'a Progress,
+    /// What was read.
     tally: Tally,
+    /// How many of it the filter wants, and how many were printed.
+    wanted: u64,
+    printed: u64,
     /// The partitions that had a fault.
     failed: BTreeSet<TopicPartition>,
 }
 
 impl<'a, K> Reading<'a, K> {
     fn new(plan: &'a ReadPlan, reader: Reader<K>, member: Option<Member>, progress: &'a Progress) -> Self {
-        Self { plan, reader, member, progress, tally: Tally::default(), failed: BTreeSet::new() }
+        Self {
+            plan,
+            reader,
+            member,
+            progress,
+            tally: Tally::default(),
+            wanted: 0,
+            printed: 0,
+            failed: BTreeSet::new(),
+        }
     }
 
     /// A member commits and leaves; who is none has nothing to wait for.
@@ -231,26 +249,40 @@ impl<'a, K> Reading<'a, K> {
         let place =
             Place { topic: batch.topic(), partition: batch.partition(), leader_epoch: batch.leader_epoch() };
         let limit = self.plan.limit.unwrap_or(u64::MAX);
-        while self.tally.records < limit {
+        while self.printed < limit {
             let record = match records.next() {
                 None => return Fill::Done,
                 Some(Err(error)) => return Fill::Damaged(error.to_string()),
                 Some(Ok(record)) => record,
             };
-            if let Err(error) = self.plan.shape.write(place, &record, output.block()) {
-                return Fill::Damaged(format!("offset {}: {error}", record.offset));
-            }
             self.tally.add(record.key(), record.value());
-            if output.is_full() {
-                return Fill::Full;
+            match self.write(place, &record, output.block()) {
+                Ok(()) if output.is_full() => return Fill::Full,
+                Ok(()) => {}
+                Err(error) => return Fill::Damaged(format!("offset {}: {error}", record.offset)),
             }
         }
         Fill::Done
     }
 
+    /// Appends a record to `out`, if it is wanted.
+    #[inline]
+    fn write(&mut self, place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), RecordError> {
+        if !self.plan.filter.wants(record)? {
+            return Ok(());
+        }
+        let before = self.wanted;
+        self.wanted += 1;
+        if self.plan.thinning.keeps(before) {
+            self.plan.shape.write(place, record, out)?;
+            self.printed += 1;
+        }
+        Ok(())
+    }
+
     /// Whether there is nothing left to do: as many records as were asked for, or no partition that could give one.
     fn is_complete(&self) -> bool {
-        self.plan.limit.is_some_and(|limit| self.tally.records >= limit) || self.all_failed()
+        self.plan.limit.is_some_and(|limit| self.printed >= limit) || self.all_failed()
     }
 
     fn all_failed(&self) -> bool {
