@@ -1,6 +1,6 @@
 //! What was typed.
 
-use std::{ffi::OsString, str::FromStr};
+use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{
     Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -14,6 +14,7 @@ use crate::{
     escape,
     filter::{HeaderPattern, Pattern},
     format::Format,
+    kind::Kind,
     time::Moment,
 };
 
@@ -134,12 +135,41 @@ pub(crate) struct ReadArgs {
     /// Stop after so many records are printed, over all partitions.
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = some::<u64>, allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+    #[command(flatten)]
+    pub(crate) file: FileArgs,
+}
+
+/// How records are printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LookArgs {
     /// How a record looks; the letters are below. [default: %s\n]
     #[arg(short, long, conflicts_with = "json", allow_hyphen_values = true)]
     pub(crate) format: Option<Format>,
     /// Print each record as a JSON object on a line of its own.
     #[arg(long)]
     pub(crate) json: bool,
+    /// What keys are; one that is something else is printed as it is.
+    #[arg(long, value_name = "KIND", default_value = "string")]
+    pub(crate) key_as: Kind,
+    /// What values are; one that is something else is printed as it is.
+    #[arg(long, value_name = "KIND", default_value = "string")]
+    pub(crate) value_as: Kind,
+    /// Print keys and values as bytes, each behind its length, for programs; see below.
+    #[arg(long, conflicts_with_all = ["format", "json", "key_as", "value_as"])]
+    pub(crate) raw: bool,
+}
+
+/// Where records are printed to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    /// Print to this file, which is overwritten, instead of to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Begin a new file (FILE.1, FILE.2, ...) when one has so many bytes, or up to 128 KiB more; knows k, M, G.
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "output")]
+    pub(crate) rotate: Option<u64>,
 }
 
 /// Which records are printed.
@@ -225,7 +255,14 @@ for. Partitions go to other members when these come, and come back when they go;
 printed is committed first. Ctrl-C commits and leaves the group.
 
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
-headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}.
+headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}. With --key-as
+and --value-as int, long and json they become what they are, with hex and base64 a string of that.
+
+--value-as json prints JSON over several lines and in colours on a terminal (without colours if NO_COLOR is set), else on
+one line. int has 4 bytes and long 8, the highest first, as Java writes them.
+
+--raw prints for each record the length of the key (4 bytes, the highest first, -1 for null), the key, the length of the
+value and the value.
 
 Examples:
   ottla read orders                                  all there is, then follow
@@ -238,6 +275,8 @@ Examples:
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
   ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
   ottla read orders --json | jq .value
+  ottla read orders --value-as json --tail 1
+  ottla read orders --json --value-as json --until end -o orders.json --rotate 100M
   ottla read -g billing orders refunds               as a member of a group
   ottla read -g audit '/orders-.*/' --from latest";
 
@@ -576,6 +615,22 @@ fn sample(text: &str) -> Result<u64, String> {
     of.ok_or_else(|| "write 1/N, as in 1/100".to_owned())
 }
 
+/// `100`, `64k`, `10M` or `1G`.
+fn size(text: &str) -> Result<u64, String> {
+    let (count, unit) = match text.strip_suffix(['k', 'K', 'M', 'G']) {
+        Some(count) => (count, &text[count.len()..]),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "" => 0,
+        "M" => 20,
+        "G" => 30,
+        _ => 10,
+    };
+    let size = digits::<u64>(count).and_then(|count| count.checked_mul(1 << shift)).filter(|&size| size > 0);
+    size.ok_or_else(|| "write a number of bytes, or one with k, M or G, as in 64M".to_owned())
+}
+
 /// A number without a sign.
 fn digits<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -736,8 +791,8 @@ mod tests {
     fn read_has_its_defaults() {
         let args = read("ottla read orders");
         assert_eq!(args.topics, [Topics::Named("orders".to_owned())]);
-        assert_eq!((args.from, args.until, args.count, args.json), (From::Earliest, None, None, false));
-        assert!(args.partitions.is_empty() && args.format.is_none());
+        assert_eq!((args.from, args.until, args.count, args.look.json), (From::Earliest, None, None, false));
+        assert!(args.partitions.is_empty() && args.look.format.is_none());
     }
 
     #[test]
@@ -852,6 +907,13 @@ mod tests {
             "ottla read //",
             "ottla read /(/",
             "ottla read /a)(b/",
+            "ottla read a --value-as float",
+            "ottla read a --raw --json",
+            "ottla read a --raw -f %s",
+            "ottla read a --raw --key-as int",
+            "ottla read a --rotate 5",
+            "ottla read a -o f --rotate 0",
+            "ottla read a -o f --rotate 5T",
             "ottla read a --tail 0",
             "ottla read a --tail 5 -n 3",
             "ottla read a --tail 5 --from -5",

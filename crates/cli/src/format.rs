@@ -6,7 +6,8 @@ use ottla::{Record, RecordError};
 
 use crate::{
     escape,
-    row::{Place, push_number},
+    kind::Kind,
+    row::{Kinds, Place, push_number},
 };
 
 /// A line, taken apart once so that writing it is a walk over its pieces. Bytes are written as they are.
@@ -38,6 +39,7 @@ impl Format {
     #[inline]
     pub(crate) fn write(
         &self,
+        kinds: &Kinds,
         place: Place<'_>,
         record: &Record<'_>,
         out: &mut Vec<u8>,
@@ -49,14 +51,21 @@ impl Format {
                 Piece::Partition => push_number(out, place.partition),
                 Piece::Offset => push_number(out, record.offset),
                 Piece::Timestamp => push_number(out, record.timestamp),
-                Piece::Key => out.extend_from_slice(record.key().unwrap_or_default()),
+                Piece::Key => push_field(out, record.key(), kinds.key, kinds),
                 Piece::KeyLength => push_length(out, record.key()),
-                Piece::Value => out.extend_from_slice(record.value().unwrap_or_default()),
+                Piece::Value => push_field(out, record.value(), kinds.value, kinds),
                 Piece::ValueLength => push_length(out, record.value()),
                 Piece::Headers => push_headers(out, record)?,
             }
         }
         Ok(())
+    }
+}
+
+#[inline]
+fn push_field(out: &mut Vec<u8>, field: Option<&[u8]>, kind: Kind, kinds: &Kinds) {
+    if let Some(bytes) = field {
+        kind.write(bytes, kinds.layout, out);
     }
 }
 
@@ -133,7 +142,7 @@ mod tests {
     };
 
     fn line(format: &str, parts: Parts<'_>) -> Vec<u8> {
-        written(&Shape::Text(format.parse().unwrap()), parts)
+        written(&Shape::Text(format.parse().unwrap(), Kinds::default()), parts)
     }
 
     const FULL: Parts<'static> =
@@ -152,7 +161,7 @@ mod tests {
     #[test]
     fn the_default_is_the_value_and_a_newline() {
         assert_eq!(Format::default(), r"%s\n".parse().unwrap());
-        assert_eq!(written(&Shape::Text(Format::default()), FULL), b"a value\n");
+        assert_eq!(written(&Shape::Text(Format::default(), Kinds::default()), FULL), b"a value\n");
     }
 
     #[test]

@@ -2,15 +2,22 @@
 
 use std::str;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use ottla::{Record, RecordError, TimestampType};
 
-use crate::row::{Place, push_number};
+use crate::{
+    kind::{Kind, push_base64},
+    row::{Kinds, Place, push_number},
+};
 
 /// Appends a record. Null is null; bytes that are not UTF-8 become `{"base64": "..."}`.
 ///
 /// Written by hand because a value tree would cost several allocations a record; only strings are serde_json's.
-pub(crate) fn write(place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) -> Result<(), RecordError> {
+pub(crate) fn write(
+    kinds: &Kinds,
+    place: Place<'_>,
+    record: &Record<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), RecordError> {
     out.extend_from_slice(b"{\"topic\":");
     push_string(out, place.topic);
     out.extend_from_slice(b",\"partition\":");
@@ -25,9 +32,9 @@ pub(crate) fn write(place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) ->
     });
     push_number(out, place.leader_epoch);
     out.extend_from_slice(b",\"key\":");
-    push_bytes(out, record.key());
+    push_field(out, record.key(), kinds.key);
     out.extend_from_slice(b",\"value\":");
-    push_bytes(out, record.value());
+    push_field(out, record.value(), kinds.value);
     push_headers(out, record)?;
     out.extend_from_slice(b"}\n");
     Ok(())
@@ -47,20 +54,22 @@ fn push_headers(out: &mut Vec<u8>, record: &Record<'_>) -> Result<(), RecordErro
     Ok(())
 }
 
+fn push_field(out: &mut Vec<u8>, field: Option<&[u8]>, kind: Kind) {
+    if !field.is_some_and(|bytes| kind.write_json(bytes, out)) {
+        push_bytes(out, field);
+    }
+}
+
 fn push_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes.map(|bytes| (bytes, str::from_utf8(bytes))) {
         None => out.extend_from_slice(b"null"),
         Some((_, Ok(text))) => push_string(out, text),
-        Some((bytes, Err(_))) => push_base64(out, bytes),
+        Some((bytes, Err(_))) => {
+            out.extend_from_slice(b"{\"base64\":\"");
+            push_base64(out, bytes);
+            out.extend_from_slice(b"\"}");
+        }
     }
-}
-
-fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(b"{\"base64\":\"");
-    let start = out.len();
-    out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
-    let _ = STANDARD.encode_slice(bytes, &mut out[start..]); // the room is exactly what it needs
-    out.extend_from_slice(b"\"}");
 }
 
 fn push_string(out: &mut Vec<u8>, text: &str) {
@@ -80,7 +89,7 @@ mod tests {
     };
 
     fn object(parts: Parts<'_>) -> Value {
-        let line = written(&Shape::Json, parts);
+        let line = written(&Shape::Json(Kinds::default()), parts);
         assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1, "one line");
         assert_eq!(line.last(), Some(&b'\n'));
         serde_json::from_slice(&line).unwrap()
@@ -88,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_object_has_its_fields_in_order() {
-        let line = written(&Shape::Json, (Some(b"k"), Some(b"v"), &[("h", Some(b"1"))]));
+        let line = written(&Shape::Json(Kinds::default()), (Some(b"k"), Some(b"v"), &[("h", Some(b"1"))]));
         let expected = concat!(
             r#"{"topic":"orders","partition":3,"offset":42,"timestamp":1796025600123,"timestamp_type":"create","#,
             r#""leader_epoch":7,"key":"k","value":"v","headers":[["h","1"]]}"#,
@@ -132,7 +141,7 @@ mod tests {
     fn append_time_is_told() {
         let mut builder = BatchBuilder::new(Codec::None);
         builder.append_time(99).push(5, None, None, &[]);
-        let line = of_batch(&Shape::Json, &builder.build().unwrap()).unwrap();
+        let line = of_batch(&Shape::Json(Kinds::default()), &builder.build().unwrap()).unwrap();
         let object: Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((&object["timestamp"], &object["timestamp_type"]), (&json!(99), &json!("append")));
     }

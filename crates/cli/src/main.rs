@@ -14,6 +14,7 @@ mod format;
 mod group;
 mod interrupt;
 mod json;
+mod kind;
 mod look;
 mod member;
 mod news;

@@ -5,13 +5,17 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
     future::Future,
     io::{self, Write},
+    path::{Path, PathBuf},
     sync::mpsc as threads,
     thread,
 };
 
 use tokio::sync::mpsc;
+
+use crate::{plan::OutputFile, tell::Failure};
 
 /// What is written at once. Larger blocks make nothing faster, smaller ones cost system calls.
 const BLOCK: usize = 128 << 10;
@@ -36,6 +40,16 @@ pub(crate) struct Output {
 /// What is to be done when everything before it is written.
 type Mark = Box<dyn FnOnce()>;
 
+/// What blocks are written to.
+trait Sink: Write {
+    /// A block is about to come.
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for io::Stdout {}
+
 /// Why nothing can be written any more.
 #[derive(Debug)]
 pub(crate) enum Lost {
@@ -46,11 +60,19 @@ pub(crate) enum Lost {
 }
 
 impl Output {
-    pub(crate) fn stdout() -> Self {
-        Self::over(io::stdout())
+    /// To the file, or to standard output.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made.
+    pub(crate) fn to(file: Option<&OutputFile>) -> Result<Self, Failure> {
+        match file {
+            Some(file) => Ok(Self::over(Files::create(file)?)),
+            None => Ok(Self::over(io::stdout())),
+        }
     }
 
-    fn over(sink: impl Write + Send + 'static) -> Self {
+    fn over(sink: impl Sink + Send + 'static) -> Self {
         let (full, blocks) = threads::channel();
         let (done, written) = mpsc::unbounded_channel();
         thread::spawn(move || write_all(sink, &blocks, &done));
@@ -135,6 +157,67 @@ impl Output {
     }
 }
 
+/// A file after the other. What is handed over is flushed a block at a time, and a block ends with a record: so does a
+/// file.
+struct Files {
+    path: PathBuf,
+    rotate: Option<u64>,
+    /// From 1 on, where there may be several.
+    number: u64,
+    file: File,
+    written: u64,
+}
+
+impl Files {
+    fn create(of: &OutputFile) -> Result<Self, Failure> {
+        let path = numbered(&of.path, of.rotate.map(|_| 1));
+        let file = File::create(&path).map_err(|error| cannot(&path, &error))?;
+        Ok(Self { path: of.path.clone(), rotate: of.rotate, number: 1, file, written: 0 })
+    }
+
+    /// The next one is made when there is something for it.
+    fn turn(&mut self) -> io::Result<()> {
+        let path = numbered(&self.path, Some(self.number + 1));
+        let made = File::create(&path);
+        self.file = made.map_err(|error| io::Error::new(error.kind(), cannot(&path, &error).0))?;
+        (self.number, self.written) = (self.number + 1, 0);
+        Ok(())
+    }
+}
+
+fn numbered(path: &Path, number: Option<u64>) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    if let Some(number) = number {
+        name.push(format!(".{number}"));
+    }
+    name.into()
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure(format!("{}: {error}", path.display()))
+}
+
+impl Write for Files {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Sink for Files {
+    fn begin(&mut self) -> io::Result<()> {
+        match self.rotate.is_some_and(|size| self.written >= size) {
+            true => self.turn(),
+            false => Ok(()),
+        }
+    }
+}
+
 fn block(written: io::Result<Vec<u8>>) -> Result<Vec<u8>, Lost> {
     written.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Lost::Closed,
@@ -143,12 +226,12 @@ fn block(written: io::Result<Vec<u8>>) -> Result<Vec<u8>, Lost> {
 }
 
 fn write_all(
-    mut sink: impl Write,
+    mut sink: impl Sink,
     blocks: &threads::Receiver<Vec<u8>>,
     done: &mpsc::UnboundedSender<io::Result<Vec<u8>>>,
 ) {
     while let Ok(mut block) = blocks.recv() {
-        let written = sink.write_all(&block).and_then(|()| sink.flush());
+        let written = sink.begin().and_then(|()| sink.write_all(&block)).and_then(|()| sink.flush());
         let failed = written.is_err();
         block.clear();
         if done.send(written.map(|()| block)).is_err() || failed {
@@ -193,7 +276,7 @@ mod tests {
 
     /// A sink that can be shut like a tap, and that fails when told to.
     #[derive(Debug, Clone, Default)]
-    struct Sink(Arc<(Mutex<State>, Condvar)>);
+    struct Tap(Arc<(Mutex<State>, Condvar)>);
 
     #[derive(Debug, Default)]
     struct State {
@@ -202,7 +285,7 @@ mod tests {
         failure: Option<io::ErrorKind>,
     }
 
-    impl Sink {
+    impl Tap {
         fn change(&self, change: impl FnOnce(&mut State)) {
             change(&mut self.0.0.lock().unwrap());
             self.0.1.notify_all();
@@ -213,7 +296,9 @@ mod tests {
         }
     }
 
-    impl Write for Sink {
+    impl Sink for Tap {}
+
+    impl Write for Tap {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let state = self.0.1.wait_while(self.0.0.lock().unwrap(), |state| state.shut).unwrap().failure;
             match state {
@@ -236,7 +321,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_bytes_arrive_in_order() {
-        let sink = Sink::default();
+        let sink = Tap::default();
         let mut output = Output::over(sink.clone());
         let mut expected = Vec::new();
         for number in 0..100_000_u32 {
@@ -253,7 +338,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stalled_sink_holds_us_up_and_loses_nothing() {
-        let sink = Sink::default();
+        let sink = Tap::default();
         sink.change(|state| state.shut = true);
         let mut output = Output::over(sink.clone());
         for byte in *b"abc" {
@@ -285,7 +370,7 @@ mod tests {
 
     #[tokio::test]
     async fn marks_are_reached_when_what_is_before_them_is_written() {
-        let (sink, marks) = (Sink::default(), Marks(Arc::default()));
+        let (sink, marks) = (Tap::default(), Marks(Arc::default()));
         sink.change(|state| state.shut = true);
         let mut output = Output::over(sink.clone());
         for number in 0..2 {
@@ -306,7 +391,7 @@ mod tests {
 
     #[tokio::test]
     async fn marks_behind_what_cannot_be_written_are_never_reached() {
-        let (sink, marks) = (Sink::default(), Marks(Arc::default()));
+        let (sink, marks) = (Tap::default(), Marks(Arc::default()));
         sink.change(|state| state.failure = Some(io::ErrorKind::StorageFull));
         let mut output = Output::over(sink);
         output.block().push(b'x');
@@ -317,7 +402,7 @@ mod tests {
 
     #[tokio::test]
     async fn marks_alone_fill_a_block_in_the_end() {
-        let (mut output, marks) = (Output::over(Sink::default()), Marks(Arc::default()));
+        let (mut output, marks) = (Output::over(Tap::default()), Marks(Arc::default()));
         let set = (0..).take_while(|&number| {
             marks.set(&mut output, number);
             !output.is_full()
@@ -330,7 +415,7 @@ mod tests {
     #[tokio::test]
     async fn a_closed_pipe_and_a_full_disk_are_told_apart() {
         for (kind, closed) in [(io::ErrorKind::BrokenPipe, true), (io::ErrorKind::StorageFull, false)] {
-            let sink = Sink::default();
+            let sink = Tap::default();
             sink.change(|state| state.failure = Some(kind));
             let mut output = Output::over(sink);
             output.block().push(b'x');
@@ -341,7 +426,7 @@ mod tests {
 
     #[tokio::test]
     async fn after_a_failure_flushing_ends_too() {
-        let sink = Sink::default();
+        let sink = Tap::default();
         sink.change(|state| state.failure = Some(io::ErrorKind::BrokenPipe));
         let mut output = Output::over(sink);
         for _ in 0..BLOCKS {

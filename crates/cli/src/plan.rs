@@ -1,6 +1,6 @@
 //! What was typed, and what it means.
 
-use std::time::SystemTime;
+use std::{path::PathBuf, time::SystemTime};
 
 use ottla::{Address, MissingTopic, Start, Until};
 use ottla_wire::record::Codec;
@@ -9,10 +9,11 @@ use regex_lite::Regex;
 use crate::{
     args::{
         self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, FilterArgs, GroupArgs, GroupCommand,
-        MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, Target, Topics, TopicsArgs,
+        LookArgs, MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, Target, Topics, TopicsArgs,
     },
     filter::{Filter, Thinning},
-    row::Shape,
+    kind::Layout as JsonLayout,
+    row::{Kinds, Shape},
 };
 
 /// What a command is going to do; nothing here is open any more.
@@ -48,6 +49,16 @@ pub(crate) struct ReadPlan {
     pub(crate) thinning: Thinning,
     pub(crate) limit: Option<u64>,
     pub(crate) shape: Shape,
+    /// Instead of standard output.
+    pub(crate) file: Option<OutputFile>,
+}
+
+/// A file to print to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OutputFile {
+    pub(crate) path: PathBuf,
+    /// A new one begins when one has so many bytes.
+    pub(crate) rotate: Option<u64>,
 }
 
 /// Our part in a group.
@@ -202,8 +213,18 @@ fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPl
         filter: Filter { keys, values, headers },
         thinning: Thinning { skip, one_of: sample },
         limit: args.count,
-        shape: if args.json { Shape::Json } else { Shape::Text(args.format.unwrap_or_default()) },
+        shape: shape(args.look),
+        file: args.file.output.map(|path| OutputFile { path, rotate: args.file.rotate }),
     })
+}
+
+fn shape(args: LookArgs) -> Shape {
+    let LookArgs { format, json, key_as: key, value_as: value, raw } = args;
+    match (raw, json) {
+        (true, _) => Shape::Raw,
+        (_, true) => Shape::Json(Kinds { key, value, layout: JsonLayout::default() }),
+        _ => Shape::Text(format.unwrap_or_default(), Kinds { key, value, layout: JsonLayout::default() }),
+    }
 }
 
 fn topics(typed: Vec<Topics>) -> (Vec<String>, Option<String>) {
@@ -338,7 +359,7 @@ mod tests {
         assert_eq!(plan.brokers, ["kafka:1".parse().unwrap()]);
         assert_eq!((plan.start, plan.until, plan.missing), (Start::Earliest, None, MissingTopic::Wait));
         assert_eq!((plan.limit, plan.partitions), (None, vec![]));
-        assert_eq!(plan.shape, Shape::Text("%s\\n".parse().unwrap()));
+        assert_eq!(plan.shape, Shape::Text("%s\\n".parse().unwrap(), Kinds::default()));
     }
 
     #[test]

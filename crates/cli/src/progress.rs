@@ -40,8 +40,8 @@ impl Tally {
 impl Progress {
     /// For `read`: where the output goes to a file or a program and somebody sees standard error. On a terminal both
     /// would write over each other.
-    pub(crate) fn beside_output() -> Self {
-        Self::new((io::stderr().is_terminal() && !io::stdout().is_terminal()).then(spinner))
+    pub(crate) fn beside_output(to_file: bool) -> Self {
+        Self::new((io::stderr().is_terminal() && (to_file || !io::stdout().is_terminal())).then(spinner))
     }
 
     /// For `demo`: a bar up to `records`, where somebody sees it.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     future::{Future, poll_fn},
+    io::{self, IsTerminal},
     pin::pin,
     task::Poll,
     time::Duration,
@@ -32,7 +33,10 @@ const STUCK: Duration = Duration::from_secs(2);
 /// After so long somebody who pressed Ctrl-C wants to know what is going on.
 const SLOW_CLOSE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
+pub(crate) async fn run(mut plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
+    if plan.file.is_none() && io::stdout().is_terminal() {
+        plan.shape.for_eyes(std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()));
+    }
     if let Some(count) = plan.tail {
         return tail::run(&plan, count, |start, until| builder(&plan).start(start).until(until), interrupt)
             .await;
@@ -53,12 +57,13 @@ async fn print<K>(
     mut interrupt: Interrupt,
 ) -> Result<Exit, Failure> {
     let events = reader.events();
-    let (mut output, progress) = (Output::stdout(), Progress::beside_output());
+    let mut output = Output::to(plan.file.as_ref())?;
+    let progress = Progress::beside_output(plan.file.is_some());
     let mut reading = Reading::new(plan, reader, member, &progress);
     let end = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(End::Interrupted),
-        () = output::nobody_reads() => Ok(End::Unwanted),
+        () = output::nobody_reads(), if plan.file.is_none() => Ok(End::Unwanted),
         failure = watch(events, &plan.brokers, |note| progress.note(note)) => Err(failure),
         end = reading.run(&mut output) => end,
     };

@@ -30,12 +30,12 @@ pub(crate) async fn run(
     builder: impl Fn(Start, Until) -> Builder,
     mut interrupt: Interrupt,
 ) -> Result<Exit, Failure> {
-    let mut output = Output::stdout();
-    let progress = Progress::beside_output();
+    let mut output = Output::to(plan.file.as_ref())?;
+    let progress = Progress::beside_output(plan.file.is_some());
     let end = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(Exit::Done),
-        () = output::nobody_reads() => Ok(Exit::Done),
+        () = output::nobody_reads(), if plan.file.is_none() => Ok(Exit::Done),
         end = look_back(plan, count, builder, &progress) => match end {
             Ok(tail) => tail.print(&mut output).await,
             Err(failure) => Err(failure),
