@@ -105,7 +105,7 @@ mod checker {
         assert!(found(0, &["20 out 0 3"], &[])[0].contains("which it has not"));
         assert!(found(0, &["17 assigned 0"], &[])[0].contains("which it has"));
         assert!(found(0, &["22 given 0"], &[])[0].contains("which it has not"));
-        assert!(found(0, &["9 lost 0"], &[])[0].contains("which it has not"));
+        assert!(found(0, &["22 lost 0"], &[])[0].contains("which it has not"));
     }
 
     #[test]

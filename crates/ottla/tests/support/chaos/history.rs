@@ -18,7 +18,7 @@ pub enum Deed {
     Assigned(Vec<i32>),
     /// It gives these up; what it has of them it may still commit for a moment.
     Given(Vec<i32>),
-    /// These were taken from it, be it that it was just giving them up.
+    /// These were taken from it; it was not giving them up.
     Lost(Vec<i32>),
     /// It got this record from the reader.
     Out(i32, i64),
@@ -374,10 +374,9 @@ fn take(member: usize, line: &Line, own: &mut Vec<Tenure>) -> Result<(), String>
             own.extend(partitions.iter().map(tenure));
         }
         Deed::Given(partitions) | Deed::Lost(partitions) => {
-            let is_lost = matches!(line.deed, Deed::Lost(_));
             for partition in partitions {
                 match newest(own, *partition) {
-                    Some(tenure) if tenure.lasts || is_lost => tenure.lasts = false,
+                    Some(tenure) if tenure.lasts => tenure.lasts = false,
                     _ => return Err(format!("gave up partition {partition}, which it has not")),
                 }
             }
