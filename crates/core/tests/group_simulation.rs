@@ -11,7 +11,9 @@ use std::{
 };
 
 use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState, Leaders};
-use ottla_core::{Address, Assignor, Config, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition};
+use ottla_core::{
+    Address, Assignor, Config, Fault, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition,
+};
 use ottla_wire::{
     code::Code,
     message::{
@@ -22,7 +24,7 @@ use ottla_wire::{
 use support::*;
 
 /// What runs in every test run.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 30;
 
 /// Seeds that once failed, by what was wrong.
 const REGRESSIONS: Regressions = &[];
@@ -102,9 +104,9 @@ struct Chaos {
     loading: bool,
     pace: Duration,
     member: MemberShape,
-    /// Whether commits carry leader epochs: without them a log that was cut behind a committed offset and has grown again
-    /// looks as if nothing had happened.
-    epochs: bool,
+    /// Whether there are static members, and commits carry leader epochs: without them a log that was cut behind a
+    /// committed offset and has grown again looks as if nothing had happened.
+    new_enough: bool,
 }
 
 /// What all members of a schedule have in common.
@@ -155,6 +157,8 @@ enum Kind {
     Nack,
     CommitOffsets,
     Pause,
+    /// Members of fixed names, some of which are taken.
+    Static,
 }
 
 const KINDS: &[Kind] = &[
@@ -188,6 +192,7 @@ const KINDS: &[Kind] = &[
     Kind::Nack,
     Kind::CommitOffsets,
     Kind::Pause,
+    Kind::Static,
 ];
 
 /// Kinds of trouble that find more together than among others.
@@ -202,6 +207,7 @@ const THEMES: &[&[Kind]] = &[
     &[Kind::Hooks, Kind::Rejoin, Kind::Close, Kind::Join, Kind::Acks],
     &[Kind::Truncate, Kind::Retention, Kind::Rejoin, Kind::MoveLeader],
     &[Kind::Habit, Kind::Pause, Kind::Acks, Kind::Join],
+    &[Kind::Static, Kind::Crash, Kind::Close, Kind::Freeze, Kind::Rejoin],
 ];
 
 const GROUP_APIS: [ApiKey; 8] = [
@@ -223,7 +229,7 @@ impl Chaos {
         let nodes = rng.i32(1..=3);
         let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..10));
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
-        let (cluster, epochs) = some_age(&mut rng);
+        let (cluster, new_enough) = some_age(&mut rng);
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
         let topics: Vec<String> = (0..rng.u32(1..=3)).map(|nth| format!("t{nth}")).collect();
         for (nth, topic) in topics.iter().enumerate() {
@@ -244,7 +250,8 @@ impl Chaos {
         let pace = ms(rng.u64(5..=800));
         let member = some_shape(&mut rng);
         let (down, dark) = (Vec::new(), Vec::new());
-        let mut chaos = Self { world, rng, topics, kinds, down, dark, loading: false, pace, member, epochs };
+        let mut chaos =
+            Self { world, rng, topics, kinds, down, dark, loading: false, pace, member, new_enough };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         (0..chaos.rng.u32(1..4)).for_each(|_| chaos.join());
         chaos
@@ -264,6 +271,7 @@ impl Chaos {
     }
 
     fn act(&mut self) {
+        self.bury_the_fenced();
         if self.rng.u32(0..3) > 0 {
             return self.produce();
         }
@@ -304,7 +312,7 @@ impl Chaos {
                 let mishap = self.some(Mishap::cut(api, 0));
                 self.world.mishap(mishap);
             }
-            Kind::Join => self.join(),
+            Kind::Join | Kind::Static => self.join(),
             Kind::Crash => self.crash(),
             Kind::Freeze => self.freeze_or_thaw(),
             Kind::Close => self.close(),
@@ -420,7 +428,7 @@ impl Chaos {
     }
 
     fn truncate(&mut self) {
-        if !self.epochs {
+        if !self.new_enough {
             return;
         }
         let Some((topic, partition)) = self.place() else { return };
@@ -517,6 +525,16 @@ impl Chaos {
         }
     }
 
+    /// Who was told that another process has its name ends.
+    fn bury_the_fenced(&mut self) {
+        for client in self.running() {
+            let fenced = |fault: &Fault| fault.code() == Some(Code::FENCED_INSTANCE_ID);
+            if self.world.faults(client).last().is_some_and(fenced) {
+                self.world.crash(client, true);
+            }
+        }
+    }
+
     fn join(&mut self) {
         let alive = self.world.clients.iter().filter(|client| client.life != Life::Gone).count();
         if alive >= MOST_MEMBERS {
@@ -548,6 +566,7 @@ impl Chaos {
     fn config(&mut self, topics: &[String]) -> Config {
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let mut config = self.world.config(&names);
+        let has_names = self.kinds.contains(&Kind::Static) && self.new_enough;
         let (rng, shape) = (&mut self.rng, &self.member);
         if rng.bool() {
             let host = if rng.bool() { "dead" } else { "hole" };
@@ -555,6 +574,7 @@ impl Chaos {
         }
         let group = GroupConfig {
             id: G.into(),
+            instance: (has_names && rng.bool()).then(|| format!("i{}", rng.u32(0..4))),
             session_timeout: shape.session,
             rebalance_timeout: shape.rebalance,
             heartbeat_interval: shape.heartbeat,
@@ -747,6 +767,10 @@ impl Chaos {
         while waited < patience && self.behind().is_some() {
             self.world.run(ms(500));
             waited += ms(500);
+            self.bury_the_fenced();
+            if self.running().is_empty() {
+                self.join();
+            }
             self.recollect();
         }
         assert_eq!(self.behind(), None, "{waited:?} after the last fault");
