@@ -179,24 +179,24 @@ async fn a_damaged_batch_comes_after_the_good_ones_before_it() {
 }
 
 #[tokio::test]
-async fn a_batch_of_before_kafka_0_11_is_named_as_such() {
+async fn a_batch_of_a_format_that_is_not_known_is_named_as_such() {
     let broker = broker(&[("t", 2)]).await;
     fill(&broker, "t", 1, 100);
     fill(&broker, "t", 0, 1);
-    let old = Fault::rewrite::<FetchRequest>(|response, _| {
+    let unknown = Fault::rewrite::<FetchRequest>(|response, _| {
         for partition in response.responses.iter_mut().flat_map(|topic| &mut topic.partitions) {
             let damaged = partition.partition_index == 0;
             if let Some(records) = partition.records.as_mut().filter(|r| damaged && !r.is_empty()) {
                 let mut bytes = records.to_vec();
-                bytes[16] = 1; // magic
+                bytes[16] = 3; // magic
                 *records = bytes.into();
             }
         }
     });
-    broker.with(|c| c.fault(old.partition(0).always()));
+    broker.with(|c| c.fault(unknown.partition(0).always()));
     let error =
         one_fails_the_other_goes_on(Reader::builder(broker.bootstrap()).topic("t").open().unwrap()).await;
-    assert!(error.to_string().contains("message format 1"), "{error}");
+    assert!(error.to_string().contains("unknown batch format 3"), "{error}");
 }
 
 #[tokio::test]
