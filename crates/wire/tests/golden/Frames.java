@@ -30,14 +30,17 @@ public class Frames {
                 String name = Path.of(arg).getFileName() + " v" + version + " " + parts[1];
                 byte[] request = HexFormat.of().parseHex(parts[2]);
                 ApiMessageType api = ApiMessageType.fromApiKey(ByteBuffer.wrap(request).getShort());
-                boolean spoken = ApiKeys.forId(api.apiKey()).isVersionSupported(version);
-                // A question from the future is not understood, and answered in version 0.
-                if (spoken) readRequest(name, api, version, request);
-                if (!parts[3].equals("-")) {
-                    readReply(name, api, spoken ? version : 0, HexFormat.of().parseHex(parts[3]));
-                }
+                if (ApiKeys.forId(api.apiKey()).isVersionSupported(version)) readRequest(name, api, version, request);
+                if (parts[3].equals("-")) continue;
+                byte[] reply = HexFormat.of().parseHex(parts[3]);
+                readReply(name, api, isRefused(api, reply) ? 0 : version, reply);
             }
         }
+    }
+
+    /** What a broker speaks is asked in a version that it does not speak: it says so in version 0 (KIP-511). */
+    static boolean isRefused(ApiMessageType api, byte[] reply) {
+        return api == ApiMessageType.API_VERSIONS && ByteBuffer.wrap(reply).getShort(4) == 35;
     }
 
     static void readRequest(String name, ApiMessageType api, short version, byte[] frame) throws Exception {

@@ -64,7 +64,7 @@ pub(crate) fn read_as<R: Request>(exchange: &Exchange) -> Result<Content, String
         if frame::correlation_id(reply) != Ok(header.correlation_id) {
             return Err("the reply is to another request".into());
         }
-        reread::reply::<R>(reply, exchange.version).map_err(|error| format!("the reply: {error}"))
+        reread::reply::<R>(reply, exchange.reply_version()).map_err(|error| format!("the reply: {error}"))
     });
     let reply = reply.transpose()?;
     Ok(Content { request: Shape::of(&request), reply: reply.map(|reply| Shape::of(&reply)) })
