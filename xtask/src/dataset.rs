@@ -36,6 +36,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
+    pub(crate) const FEW: Self = Self { letters: 50_000, json: 50_000 };
     pub(crate) const SHORT: Self = Self { letters: 200_000, json: 200_000 };
     pub(crate) const FULL: Self = Self { letters: 5_000_000, json: 3_000_000 };
     pub(crate) const TENTH: Self = Self { letters: 500_000, json: 300_000 };

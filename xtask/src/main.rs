@@ -17,6 +17,7 @@ mod soak;
 mod steps;
 mod table;
 mod test;
+mod versions;
 mod watchdog;
 mod workspace;
 
@@ -34,7 +35,7 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --only STEP         one step alone (an unknown name lists them)
   soak        the long checks: millions of records, ten broker restarts, licenses, many random cases, thousands of
               simulated schedules, two minutes of chaos, groups with librdkafka, franz-go and kafka-go (Go, make and cc)
-                --only STEP         deny, cases, sim, readback, chaos, mixed, restart or nodes
+                --only STEP         deny, cases, sim, readback, chaos, mixed, restart, nodes or versions
   sim         the simulations of crates/core/tests, many seeds of each; a seed that fails is kept in target/sim
                 --seeds N           how many (1000)
                 --from S            the first of them (0)
@@ -63,6 +64,7 @@ usage: cargo xtask COMMAND [OPTIONS]
   assignors   what Kafka's own assignors answer to many groups (crates/core/tests/data/assignors.json)
                 --check             only say whether what is committed is what they answer
   golden      records anew what Kafka's tools, we and a real Kafka say to each other (crates/wire/tests/golden)
+                --version V         only with this Kafka: 4.4.0, 3.9.1 or 2.8.2
 ";
 
 fn main() -> ExitCode {

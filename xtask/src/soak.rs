@@ -7,7 +7,7 @@ use crate::kafka::Kafka;
 use crate::kafka::node::Settings;
 use crate::steps::Steps;
 use crate::workspace::{cargo, check, release_ottla, target};
-use crate::{peers, readback, sim, test};
+use crate::{peers, readback, sim, test, versions};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -43,7 +43,8 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("chaos", "a group whose members are killed and frozen", || test::chaos(CHAOS))?;
     steps.step("mixed", "groups with members of every other make", || test::mixed(&peers::build()?))?;
     steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))?;
-    steps.step("nodes", "groups on three nodes that die, too", || test::nodes(CHAOS))
+    steps.step("nodes", "groups on three nodes that die, too", || test::nodes(CHAOS))?;
+    steps.step("versions", "reading and groups on older Kafkas, and on the oldest", versions::long)
 }
 
 fn read_back() -> Result<()> {

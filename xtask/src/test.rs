@@ -16,6 +16,7 @@ use crate::kafka::{Kafka, jars};
 use crate::peers::{self, Peer};
 use crate::readback;
 use crate::steps::Steps;
+use crate::versions;
 use crate::workspace::{cargo, check, own_binary, release_ottla, shown};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -56,7 +57,8 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
 fn everything(steps: &mut Steps) -> Result<()> {
     // First, so that a machine that lacks something says so at once.
     steps.step("java", "Java and Apache Kafka are here", || {
-        jars::java().and(jars::kafka(jars::NEWEST)).map(drop)
+        jars::java()?;
+        [jars::NEWEST].iter().chain(&versions::OLDER).try_for_each(|version| jars::kafka(version).map(drop))
     })?;
     code(steps)?;
     steps.step("generated", "the committed messages are those of Kafka's schemas", generated)?;
@@ -68,7 +70,8 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("mixed", "groups with members of Kafka's own client", || mixed(&[]))?;
     steps.step("chaos", "a group whose members are killed and frozen", || chaos(CHAOS_TIME))?;
     steps.step("restart", "tests that stop a real Kafka", || restarts(1))?;
-    steps.step("nodes", "groups on three nodes that die, too", || nodes(CHAOS_TIME))
+    steps.step("nodes", "groups on three nodes that die, too", || nodes(CHAOS_TIME))?;
+    steps.step("versions", "reading and groups on older Kafkas", versions::short)
 }
 
 fn without_kafka(steps: &mut Steps) -> Result<()> {
@@ -81,6 +84,7 @@ fn without_kafka(steps: &mut Steps) -> Result<()> {
     steps.leave_out("chaos", "it needs a real Kafka");
     steps.leave_out("restart", "these tests need a real Kafka");
     steps.leave_out("nodes", "these tests need three nodes of a real Kafka");
+    steps.leave_out("versions", "it needs several versions of a real Kafka");
     steps.step("left-out", "the tests that were left out", || {
         check(ignored_tests("kafka*").args(["--list", "--format", "terse"]))
     })
@@ -137,12 +141,27 @@ fn read_back(kafka: &Kafka) -> Result<()> {
 fn tests_on(kafka: &Kafka) -> Result<()> {
     let mut test = ignored_tests("kafka*");
     test.args(APART.iter().flat_map(|name| ["--skip", name]));
-    some_passed(test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()).env(KAFKA_DIR, kafka.dir()))
+    some_passed(about(&mut test, kafka))
+}
+
+/// Tells tests where the broker is that they share.
+pub(crate) fn about<'a>(test: &'a mut Command, kafka: &Kafka) -> &'a mut Command {
+    test.env(XTASK, own_binary()).env(KAFKA, kafka.bootstrap()).env(KAFKA_DIR, kafka.dir())
+}
+
+/// Whether a step of its own runs this test.
+pub(crate) fn is_apart(name: &str) -> bool {
+    APART.iter().any(|part| name.contains(part))
 }
 
 /// The tests that stop and start their broker, so often each.
 pub(crate) fn restarts(rounds: u32) -> Result<()> {
-    let kafka = Kafka::start("restart", &Settings::default())?;
+    restarts_of(jars::NEWEST, rounds)
+}
+
+/// The same with a Kafka of this version.
+pub(crate) fn restarts_of(version: &str, rounds: u32) -> Result<()> {
+    let kafka = Kafka::start("restart", &Settings { version: version.into(), ..Settings::default() })?;
     dataset::fill(&kafka.tools(), kafka.dir(), &dataset::named(&["plain6".into()])?, Size::SHORT)?;
     let mut test = ignored_tests("kafka_restart*");
     test.arg("--test-threads=1");
@@ -165,7 +184,11 @@ pub(crate) fn mixed(peers: &[Peer]) -> Result<()> {
 
 /// Members that come, go, are killed and are frozen for so long.
 pub(crate) fn chaos(time: Duration) -> Result<()> {
-    let kafka = Kafka::start("chaos", &for_groups())?;
+    chaos_on(&Kafka::start("chaos", &for_groups())?, time)
+}
+
+/// The same on a broker that is there; its settings have to be those [for groups](for_groups).
+pub(crate) fn chaos_on(kafka: &Kafka, time: Duration) -> Result<()> {
     let mut test = ignored_tests("kafka_group_chaos");
     // What happened is told also when all is well.
     test.arg("--nocapture");
@@ -183,13 +206,13 @@ pub(crate) fn nodes(chaos: Duration) -> Result<()> {
 }
 
 /// Members may be dead for a second: the broker's own 6 would make tests wait.
-fn for_groups() -> Settings {
+pub(crate) fn for_groups() -> Settings {
     let session = ("group.min.session.timeout.ms".into(), "1000".into());
     Settings { set: vec![session], ..Settings::default() }
 }
 
 /// `cargo test` of the ignored tests in the files `tests/FILES.rs`.
-fn ignored_tests(files: &str) -> Command {
+pub(crate) fn ignored_tests(files: &str) -> Command {
     let mut test = cargo();
     test.args(["test", "--workspace", "--test", files, "--", "--ignored"]);
     test
@@ -197,6 +220,14 @@ fn ignored_tests(files: &str) -> Command {
 
 /// Runs `cargo test`, showing its output, and fails also when no test ran: Cargo takes that for a success.
 fn some_passed(test: &mut Command) -> Result<()> {
+    match passed(test)? {
+        0 => fail(format!("{} ran no test", shown(test))),
+        _ => Ok(()),
+    }
+}
+
+/// Runs `cargo test`, showing its output, and says how many tests passed; one that did not is a failure.
+pub(crate) fn passed(test: &mut Command) -> Result<u32> {
     let name = shown(test);
     let mut child = test.stdout(Stdio::piped()).spawn().during(|| format!("running {name}"))?;
     let Some(stdout) = child.stdout.take() else { return fail(format!("{name} has no output")) };
@@ -208,8 +239,7 @@ fn some_passed(test: &mut Command) -> Result<()> {
     }
     match child.wait().during(|| format!("waiting for {name}"))? {
         status if !status.success() => fail(format!("{name} failed ({status})")),
-        _ if passed == 0 => fail(format!("{name} ran no test")),
-        _ => Ok(()),
+        _ => Ok(passed),
     }
 }
 

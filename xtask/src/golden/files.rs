@@ -1,8 +1,9 @@
-//! Exchanges as text, a file for each API, a line for each exchange: version, client, request and reply in
-//! hexadecimal digits, `-` where there is no reply.
+//! Exchanges as text, a folder for each Kafka, a file in it for each API, a line for each exchange: version, client,
+//! request and reply in hexadecimal digits, `-` where there is no reply.
 
 use super::exchange::{self, Exchange};
 use crate::failure::{During, Result, fail};
+use crate::kafka::jars;
 use crate::workspace;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -12,10 +13,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-const FOLDER: &str = "crates/wire/tests/golden/frames";
-
-/// What Kafka reads in them: a line for each request and each reply, in their order.
-const CONTENT: &str = "crates/wire/tests/golden/content.jsonl.gz";
+const FOLDER: &str = "crates/wire/tests/golden";
 
 /// What ottla-wire speaks. Its tests notice what is missing here.
 const APIS: [(i16, &str); 27] = [
@@ -48,45 +46,69 @@ const APIS: [(i16, &str); 27] = [
     (69, "ConsumerGroupDescribe"),
 ];
 
-/// Replaces what was recorded before.
-pub(super) fn write(exchanges: Vec<Exchange>) -> Result<()> {
-    let folder = workspace::root().join(FOLDER);
-    let seen = exchanges.len();
-    let texts = texts(&exchange::selected(exchanges));
-    if let Some((_, missing)) = APIS.iter().find(|(_, name)| !texts.contains_key(name)) {
-        return fail(format!("nobody asked {missing}"));
-    }
-    if folder.exists() {
-        fs::remove_dir_all(&folder).during(|| format!("clearing {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).during(|| format!("making {}", folder.display()))?;
-    for (name, text) in &texts {
-        let path = folder.join(name).with_extension("txt");
-        fs::write(&path, text).during(|| format!("writing {}", path.display()))?;
-    }
-    let lines: usize = texts.values().map(|text| text.lines().count()).sum();
-    let bytes: usize = texts.values().map(String::len).sum();
-    eprintln!("kept {lines} of {seen} exchanges, {} KB, in {FOLDER}", bytes / 1_000);
-    Ok(())
+/// Those that came with Kafka 4.0.
+const LATE: [i16; 2] = [68, 69];
+
+/// Where the exchanges with one Kafka are.
+pub(super) struct Files {
+    version: &'static str,
 }
 
-pub(super) fn write_content(lines: &[u8]) -> Result<()> {
-    let path = workspace::root().join(CONTENT);
-    let writing = || format!("writing {}", path.display());
-    let file = File::create(&path).during(writing)?;
-    let mut gzip = GzEncoder::new(file, Compression::best());
-    gzip.write_all(lines).and_then(|()| gzip.finish()).during(writing)?;
-    Ok(())
-}
+impl Files {
+    pub(super) fn of(version: &'static str) -> Self {
+        Self { version }
+    }
 
-/// The files.
-pub(super) fn all() -> Result<Vec<PathBuf>> {
-    let folder = workspace::root().join(FOLDER);
-    let listing = || format!("listing {}", folder.display());
-    let entries = fs::read_dir(&folder).during(listing)?;
-    let mut paths = entries.map(|entry| Ok(entry.during(listing)?.path())).collect::<Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
+    /// Replaces what was recorded before.
+    pub(super) fn write(&self, exchanges: Vec<Exchange>) -> Result<()> {
+        let folder = self.folder();
+        let seen = exchanges.len();
+        let texts = texts(&exchange::selected(exchanges));
+        if let Some((_, missing)) =
+            APIS.iter().find(|(key, name)| self.has(*key) && !texts.contains_key(name))
+        {
+            return fail(format!("nobody asked {missing}"));
+        }
+        if folder.exists() {
+            fs::remove_dir_all(&folder).during(|| format!("clearing {}", folder.display()))?;
+        }
+        fs::create_dir_all(&folder).during(|| format!("making {}", folder.display()))?;
+        for (name, text) in &texts {
+            let path = folder.join(name).with_extension("txt");
+            fs::write(&path, text).during(|| format!("writing {}", path.display()))?;
+        }
+        let lines: usize = texts.values().map(|text| text.lines().count()).sum();
+        let bytes: usize = texts.values().map(String::len).sum();
+        eprintln!("kept {lines} of {seen} exchanges, {} KB, in {}", bytes / 1_000, folder.display());
+        Ok(())
+    }
+
+    /// What Kafka reads in them: a line for each request and each reply, in their order.
+    pub(super) fn write_content(&self, lines: &[u8]) -> Result<()> {
+        let path = workspace::root().join(FOLDER).join(format!("content-{}.jsonl.gz", self.version));
+        let writing = || format!("writing {}", path.display());
+        let file = File::create(&path).during(writing)?;
+        let mut gzip = GzEncoder::new(file, Compression::best());
+        gzip.write_all(lines).and_then(|()| gzip.finish()).during(writing)?;
+        Ok(())
+    }
+
+    pub(super) fn all(&self) -> Result<Vec<PathBuf>> {
+        let folder = self.folder();
+        let listing = || format!("listing {}", folder.display());
+        let entries = fs::read_dir(&folder).during(listing)?;
+        let mut paths = entries.map(|entry| Ok(entry.during(listing)?.path())).collect::<Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    fn folder(&self) -> PathBuf {
+        workspace::root().join(FOLDER).join(format!("frames-{}", self.version))
+    }
+
+    fn has(&self, api: i16) -> bool {
+        jars::major(self.version) >= 4 || !LATE.contains(&api)
+    }
 }
 
 /// By the name of the API.

@@ -14,8 +14,8 @@ const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand
 const CONSUMER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 
 /// Has them all play before the broker at that address; what they print goes to a file in `dir`.
-pub(super) fn play(address: &str, dir: &Path) -> Result<()> {
-    let stage = Stage { address, dir };
+pub(super) fn play(address: &str, dir: &Path, version: &str) -> Result<()> {
+    let stage = Stage { address, dir, version };
     for codec in CODECS {
         let topic = format!("java-{codec}");
         stage.run("TopicCommand", &["--create", "--topic", &topic, "--config", "retention.ms=-1"])?;
@@ -24,7 +24,9 @@ pub(super) fn play(address: &str, dir: &Path) -> Result<()> {
     }
     stage.topics()?;
     stage.groups("classic", "heartbeat.interval.ms=300")?;
-    stage.groups("consumer", "auto.commit.interval.ms=300")?;
+    if jars::major(version) >= 4 {
+        stage.groups("consumer", "auto.commit.interval.ms=300")?;
+    }
     stage.transactions()
 }
 
@@ -44,6 +46,7 @@ pub(super) fn reads(files: &[PathBuf]) -> Result<Vec<u8>> {
 struct Stage<'a> {
     address: &'a str,
     dir: &'a Path,
+    version: &'a str,
 }
 
 impl Stage<'_> {
@@ -70,7 +73,10 @@ impl Stage<'_> {
         self.run("TopicCommand", &["--list"])?;
         self.run("TopicCommand", &["--describe", "--topic", "java-none"])?;
         self.run("TopicCommand", &["--alter", "--topic", "java-gzip", "--partitions", "2"])?;
-        for time in ["-1", "-2", "-3", "-4", "-5", "1700000000000"] {
+        // The end, the start, from a time on; what came later is the greatest time and what is kept elsewhere.
+        let times = ["-1", "-2", "1700000000000", "-3", "-4", "-5"];
+        let known = if jars::major(self.version) >= 3 { 6 } else { 3 };
+        for time in &times[..known] {
             self.run("GetOffsetShell", &["--topic", "java-none", "--time", time])?;
         }
         let wanted = r#"{"partitions":[{"topic":"java-zstd","partition":0,"offset":2}],"version":1}"#;
