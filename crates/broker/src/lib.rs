@@ -6,6 +6,7 @@
 //! Any Kafka client can use it: topics are made, produced to and read, with long polls, limits cut at the byte, leader
 //! epochs, topic ids and the error codes of Apache Kafka 4.4, which it is compared with. Groups of the classic protocol
 //! are coordinated: members join, with or without a handshake, static ones too, are assigned, commit, fall silent and go.
+//! It can pass for an older one by the versions that it speaks ([`ClusterOptions::like`]).
 //! What goes wrong can be scripted ([`Fault`]): errors, delays, cut and wrong replies, leaders and coordinators that move
 //! or load, nodes that stop.
 //!
@@ -42,6 +43,7 @@ mod connection;
 mod epochs;
 mod fault;
 mod groups;
+mod like;
 mod log;
 mod options;
 mod received;
@@ -55,6 +57,7 @@ mod testing;
 pub use cluster::{Cluster, Output};
 pub use fault::{Fault, FaultId};
 pub use groups::{CommitView, GroupState, GroupView, MemberView};
+pub use like::Like;
 pub use options::{ClusterOptions, NodeOptions};
 pub use received::Received;
 pub use refused::Refused;
