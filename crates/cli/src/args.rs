@@ -8,6 +8,7 @@ use clap::{
     error::ErrorKind,
     parser::ValueSource,
 };
+use ottla_broker::Like;
 use ottla_wire::record::Codec;
 
 use crate::{
@@ -538,6 +539,9 @@ pub(crate) struct BrokerArgs {
     /// A topic to begin with; can be given several times.
     #[arg(long = "topic", value_name = "NAME:PARTITIONS")]
     pub(crate) topics: Vec<NewTopic>,
+    /// Which Kafka it passes for: 2.8, 3.9 or 4.4. It offers that one's APIs, in that one's versions.
+    #[arg(long, value_name = "KAFKA", default_value_t = Like::V4_4)]
+    pub(crate) like: Like,
 }
 
 const BROKER_EXAMPLES: &str = "\
@@ -547,6 +551,7 @@ own tools can create further topics in it.
 Examples:
   ottla broker --topic orders:6 --topic refunds:1
   ottla broker --nodes 3 --topic orders:6                 on the ports 9092 to 9094
+  ottla broker --like 2.8 --topic orders:6                to see how a client gets along with an old one
   ottla broker --listen 127.0.0.1:0 --topic orders:6";
 
 /// `--from`.

@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) async fn run(plan: BrokerPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
     let address = resolve(&plan.listen).await?;
-    let options = BrokerOptions::new(new_cluster().nodes(plan.nodes)).listen(address);
+    let options = BrokerOptions::new(new_cluster().nodes(plan.nodes).like(plan.like)).listen(address);
     let broker = Broker::start(options)
         .await
         .map_err(|error| Failure(format!("cannot listen on {}: {error}", plan.listen)))?;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::SystemTime};
 
 use ottla::{Address, MissingTopic, Start, Until};
+use ottla_broker::Like;
 use ottla_wire::record::Codec;
 use regex_lite::Regex;
 
@@ -153,6 +154,7 @@ pub(crate) struct BrokerPlan {
     pub(crate) listen: String,
     pub(crate) nodes: i32,
     pub(crate) topics: Vec<NewTopic>,
+    pub(crate) like: Like,
 }
 
 impl Plan {
@@ -323,12 +325,12 @@ fn bench(brokers: Vec<Address>, args: BenchArgs) -> BenchPlan {
 }
 
 fn broker(args: BrokerArgs) -> Result<BrokerPlan, String> {
-    let BrokerArgs { listen, nodes, topics } = args;
+    let BrokerArgs { listen, nodes, topics, like } = args;
     let twice =
         topics.iter().enumerate().find(|(at, topic)| topics[..*at].iter().any(|t| t.name == topic.name));
     match twice {
         Some((_, topic)) => Err(format!("topic {} is named twice", topic.name)),
-        None => Ok(BrokerPlan { listen, nodes, topics }),
+        None => Ok(BrokerPlan { listen, nodes, topics, like }),
     }
 }
 
