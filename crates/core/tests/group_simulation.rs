@@ -27,7 +27,8 @@ use support::*;
 const SEEDS: u64 = 30;
 
 /// Seeds that once failed, by what was wrong.
-const REGRESSIONS: Regressions = &[];
+const REGRESSIONS: Regressions =
+    &[("who has not noticed yet that the log was cut commits what it had acknowledged", &[2044, 2534])];
 
 const G: &str = "g";
 

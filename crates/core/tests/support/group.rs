@@ -119,12 +119,12 @@ impl World {
 
     /// Sends a piece back: it comes again.
     pub fn nack(&mut self, client: usize, piece: &Piece) {
-        note!(self, "user of client {client} sends back {} offset {}", piece.at, piece.to - 1);
+        note!(self, "user of client {client} sends back {} offset {}", piece.at, piece.offset);
         let it = &mut self.clients[client];
-        let result = it.machine.nack(&piece.tenure, piece.from, piece.to - 1);
+        let result = it.machine.nack(&piece.tenure, piece.from, piece.offset);
         assert_eq!(result.is_ok(), piece.tenure.is_open(), "what is open can be sent back: {result:?}");
         if result.is_ok() {
-            it.watch.sent_back(&piece.at, piece.to - 1);
+            it.watch.sent_back(&piece.at, piece.offset);
             let group = self.clients[client].group_id();
             self.ward(&group).sent_back(client, piece);
         }

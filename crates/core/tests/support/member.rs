@@ -35,6 +35,8 @@ pub enum Acks {
 pub struct Piece {
     pub at: TopicPartition,
     pub tenure: Arc<Tenure>,
+    /// Of the record itself.
+    pub offset: i64,
     pub from: i64,
     pub to: i64,
 }
@@ -139,6 +141,6 @@ impl Read {
     /// What acknowledging it covers; `None` without a group.
     pub fn piece(&self) -> Option<Piece> {
         let tenure = self.turn.tenure()?.clone();
-        Some(Piece { at: self.at.clone(), tenure, from: self.from, to: self.to })
+        Some(Piece { at: self.at.clone(), tenure, offset: self.offset, from: self.from, to: self.to })
     }
 }

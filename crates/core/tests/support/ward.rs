@@ -44,6 +44,8 @@ struct Part {
     done: BTreeSet<i64>,
     /// Everything before was acknowledged, or somebody decided not to read it.
     done_through: i64,
+    /// The same of records that were cut off since: who has not noticed yet commits them.
+    done_before_cuts: BTreeSet<i64>,
     delivered: BTreeSet<i64>,
 }
 
@@ -263,7 +265,9 @@ impl Ward {
 
     pub fn truncated(&mut self, at: &TopicPartition, end: i64) {
         let part = self.part(at);
-        part.done.split_off(&end);
+        let cut = part.done.split_off(&end);
+        part.done_before_cuts.extend(cut);
+        part.done_before_cuts.extend(end..part.done_through);
         part.done_through = part.done_through.min(end);
         part.delivered.split_off(&end);
         for standing in self.standings.values_mut() {
@@ -325,7 +329,7 @@ impl Ward {
         }
         let from = part.committed.max(part.began).unwrap_or(offset);
         let undone = truth.live(&commit.topic, commit.partition, from).map(|(offset, _)| offset);
-        if let Some(undone) = undone.take_while(|&o| o < offset).find(|&o| !part.is_done(o)) {
+        if let Some(undone) = undone.take_while(|&o| o < offset).find(|&o| !part.was_done(o)) {
             panic!("{at}: {offset} is committed by client {client}, and {undone} was never acknowledged");
         }
         let epoch = cluster.leader_epoch(&commit.topic, commit.partition).unwrap_or(-1);
@@ -389,6 +393,11 @@ impl Ward {
 }
 
 impl Part {
+    /// Whether somebody acknowledged it, or what was at its place before.
+    fn was_done(&self, offset: i64) -> bool {
+        self.is_done(offset) || self.done_before_cuts.contains(&offset)
+    }
+
     fn is_done(&self, offset: i64) -> bool {
         offset < self.done_through || self.done.contains(&offset)
     }
