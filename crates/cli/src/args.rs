@@ -140,6 +140,9 @@ pub(crate) struct ReadArgs {
     pub(crate) look: LookArgs,
     #[command(flatten)]
     pub(crate) file: FileArgs,
+    /// Tell at the end, on standard error, what was read, waited for and tried again.
+    #[arg(long, conflicts_with = "tail")]
+    pub(crate) stats: bool,
 }
 
 /// How records are printed.
@@ -248,7 +251,8 @@ anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case, ^ and $ hold 
 are; it prints those of a partition in the order of their offsets.
 
 Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
-gives up with exit code 1; once one was, it waits through outages.
+gives up with exit code 1; once one was, it waits through outages. Where records do not go to the terminal, a line there
+says how far it is and how fast; with --until end or -n also how long it will take.
 
 With -g a record counts as done, and is committed, once it is written to standard output; of a pipe that ends early
 (head), what it held is done too, so say how many with -n. --from is then for partitions that the group has no offset

@@ -25,6 +25,7 @@ mod produce;
 mod progress;
 mod read;
 mod row;
+mod stats;
 mod table;
 mod tail;
 mod tell;

@@ -52,6 +52,7 @@ pub(crate) struct ReadPlan {
     pub(crate) shape: Shape,
     /// Instead of standard output.
     pub(crate) file: Option<OutputFile>,
+    pub(crate) stats: bool,
 }
 
 /// A file to print to.
@@ -217,6 +218,7 @@ fn read(brokers: Vec<Address>, args: ReadArgs, now: SystemTime) -> Result<ReadPl
         limit: args.count,
         shape: shape(args.look),
         file: args.file.output.map(|path| OutputFile { path, rotate: args.file.rotate }),
+        stats: args.stats,
     })
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{DecimalBytes, HumanCount, ProgressBar, ProgressStyle};
 
-use crate::tell;
+use crate::{tell, time};
 
 /// How often the line changes; drawing costs more than reading a batch.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -54,22 +54,22 @@ impl Progress {
         Self { bar, started: now, drawn: Cell::new(now) }
     }
 
-    /// Shows how far we are, if it is time; `left` is only asked then.
+    /// Shows how far we are, if it is time; `way` is only asked then.
     #[inline]
-    pub(crate) fn show(&self, tally: Tally, left: impl FnOnce() -> Option<u64>) {
+    pub(crate) fn show(&self, tally: Tally, way: impl FnOnce() -> Way) {
         if let Some(bar) = &self.bar {
-            self.draw(bar, tally, left);
+            self.draw(bar, tally, way);
         }
     }
 
-    fn draw(&self, bar: &ProgressBar, tally: Tally, left: impl FnOnce() -> Option<u64>) {
+    fn draw(&self, bar: &ProgressBar, tally: Tally, way: impl FnOnce() -> Way) {
         let now = Instant::now();
         if now - self.drawn.get() < PERIOD {
             return;
         }
         self.drawn.set(now);
         bar.set_position(tally.records);
-        bar.set_message(line(tally, now - self.started, left()));
+        bar.set_message(line(tally, now - self.started, &way()));
     }
 
     /// Prints a note without tearing the line.
@@ -102,13 +102,32 @@ fn bar(records: u64, verb: &'static str) -> ProgressBar {
     }
 }
 
-fn line(tally: Tally, elapsed: Duration, left: Option<u64>) -> String {
+fn line(tally: Tally, elapsed: Duration, way: &Way) -> String {
     let rate = HumanCount(per_second(tally.records, elapsed));
     let done =
         format!("{} records, {}, {rate} records/s", HumanCount(tally.records), DecimalBytes(tally.bytes));
-    match left {
-        Some(left) => format!("{done}, {} to go", HumanCount(left)),
-        None => done,
+    let place = way.place.as_ref().map(|place| format!("at {place}"));
+    let left = way.left.map(|left| format!("{} to go", HumanCount(left)));
+    let rest = way.rest(elapsed).map(|rest| format!("{} left", time::in_words(rest)));
+    [Some(done), place, left, rest].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Where we are, and what lies ahead.
+#[derive(Debug, Default)]
+pub(crate) struct Way {
+    /// The last record, in words.
+    pub(crate) place: Option<String>,
+    /// So many are ahead.
+    pub(crate) left: Option<u64>,
+    /// So many of the same lie behind; 0 if what is ahead is not the end, since more keeps coming.
+    pub(crate) gone: u64,
+}
+
+impl Way {
+    /// How long it takes, at the speed so far.
+    fn rest(&self, elapsed: Duration) -> Option<Duration> {
+        let left = self.left.filter(|_| self.gone > 0)?;
+        Duration::try_from_secs_f64(elapsed.as_secs_f64() * left as f64 / self.gone as f64).ok()
     }
 }
 
@@ -126,8 +145,13 @@ mod tests {
     fn the_line_says_how_far_and_how_fast() {
         let tally = Tally { records: 1_234_567, bytes: 123_456_700 };
         let expected = "1,234,567 records, 123.46 MB, 617,283 records/s";
-        assert_eq!(line(tally, Duration::from_secs(2), None), expected);
-        assert_eq!(line(tally, Duration::from_secs(2), Some(3210)), format!("{expected}, 3,210 to go"));
+        let of = |way: Way| line(tally, Duration::from_secs(2), &way);
+        assert_eq!(of(Way::default()), expected);
+        let left = Some(3210);
+        assert_eq!(of(Way { left, ..Way::default() }), format!("{expected}, 3,210 to go"));
+        let place = Some("orders 0/7".to_owned());
+        let whole = of(Way { place, left, gone: 6420 });
+        assert_eq!(whole, format!("{expected}, at orders 0/7, 3,210 to go, 1.0 s left"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, RecordError, Records, TopicPartition};
+use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, RecordError, Records, TopicPartition, Until};
 
 use crate::{
     exit::Exit,
@@ -17,11 +17,13 @@ use crate::{
     member::{self, Member},
     output::{self, Lost, Output},
     plan::ReadPlan,
-    progress::{Progress, Tally},
+    progress::{Progress, Tally, Way},
     row::Place,
+    stats::{Stats, Waits, Watch},
     tail,
     tell::{self, Failure},
-    watch::watch,
+    time,
+    watch::watch_all,
 };
 
 /// How long what was formatted may take to get out after Ctrl-C; who does not take it by then never will.
@@ -59,12 +61,13 @@ async fn print<K>(
     let events = reader.events();
     let mut output = Output::to(plan.file.as_ref())?;
     let progress = Progress::beside_output(plan.file.is_some());
+    let stats = Stats::new();
     let mut reading = Reading::new(plan, reader, member, &progress);
     let end = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(End::Interrupted),
         () = output::nobody_reads(), if plan.file.is_none() => Ok(End::Unwanted),
-        failure = watch(events, &plan.brokers, |note| progress.note(note)) => Err(failure),
+        failure = watch_all(events, &plan.brokers, |note| progress.note(note), |event| stats.see(event)) => Err(failure),
         end = reading.run(&mut output) => end,
     };
     if !matches!(end, Ok(End::Reached | End::Unwanted)) {
@@ -72,6 +75,11 @@ async fn print<K>(
         let _ = tokio::time::timeout(grace, output.finish()).await;
     }
     progress.finish();
+    if plan.stats {
+        let partitions = reading.reader.control().partitions().len();
+        let (waits, tally, printed) = (reading.waits, reading.tally, reading.printed);
+        stats.lines(tally, printed, partitions, waits).iter().for_each(tell::note);
+    }
     let exit = if reading.failed.is_empty() { Exit::Done } else { Exit::Failed };
     let closed = tokio::select! {
         biased;
@@ -135,6 +143,9 @@ struct Reading<'a, K> {
     /// How many of it the filter wants, and how many were printed.
     wanted: u64,
     printed: u64,
+    waits: Waits,
+    /// Offset and timestamp of the last record.
+    latest: (i64, i64),
     /// The partitions that had a fault.
     failed: BTreeSet<TopicPartition>,
 }
@@ -149,6 +160,8 @@ impl<'a, K> Reading<'a, K> {
             tally: Tally::default(),
             wanted: 0,
             printed: 0,
+            waits: Waits::default(),
+            latest: (-1, -1),
             failed: BTreeSet::new(),
         }
     }
@@ -199,7 +212,8 @@ impl<'a, K> Reading<'a, K> {
         match ready.await {
             Some(batch) => Ok(batch),
             None => loop {
-                flush(&mut self.member, output).await?;
+                flush(&mut self.member, output, &mut self.waits).await?;
+                let _waiting = Watch::start(&mut self.waits.brokers);
                 tokio::select! {
                     biased;
                     revoked = member::revoked(&mut self.member) => {
@@ -220,7 +234,7 @@ impl<'a, K> Reading<'a, K> {
         loop {
             match self.fill(&batch, &mut records, output) {
                 Fill::Full => {
-                    flush(&mut self.member, output).await?;
+                    flush(&mut self.member, output, &mut self.waits).await?;
                     // Everything else (connections, Ctrl-C) gets its turn at least once a block.
                     tokio::task::yield_now().await;
                 }
@@ -234,10 +248,27 @@ impl<'a, K> Reading<'a, K> {
                 }
             }
         }
-        let (reader, partitions) = (&self.reader, || self.reader.control().partitions());
-        let lag = |at: &TopicPartition| reader.control().lag(at).ok().flatten();
-        self.progress.show(self.tally, || partitions().iter().map(lag).sum());
+        self.progress.show(self.tally, || self.way(&batch));
         Ok(())
+    }
+
+    /// Where we are behind this batch.
+    fn way(&self, batch: &Batch) -> Way {
+        let (offset, timestamp) = self.latest;
+        let place = (offset >= 0).then(|| {
+            let at = format!("{} {}/{offset}", batch.topic(), batch.partition());
+            if timestamp >= 0 { format!("{at} of {}", time::text(timestamp)) } else { at }
+        });
+        match (self.plan.limit, self.plan.until) {
+            (Some(limit), _) => Way { place, left: Some(limit - self.printed), gone: self.printed },
+            (None, Some(Until::End)) => Way { place, left: self.lag(), gone: self.tally.records },
+            (None, _) => Way { place, left: self.lag(), gone: 0 },
+        }
+    }
+
+    /// How many offsets lie ahead, as far as is known of all partitions.
+    fn lag(&self) -> Option<u64> {
+        self.reader.control().lags().into_iter().map(|(_, lag)| lag).sum()
     }
 
     /// The batch counts as done once it is printed; up to `left`, if that is the first record that is not.
@@ -261,6 +292,7 @@ impl<'a, K> Reading<'a, K> {
                 Some(Ok(record)) => record,
             };
             self.tally.add(record.key(), record.value());
+            self.latest = (record.offset, record.timestamp);
             match self.write(place, &record, output.block()) {
                 Ok(()) if output.is_full() => return Fill::Full,
                 Ok(()) => {}
@@ -319,7 +351,8 @@ impl<'a, K> Reading<'a, K> {
 
 /// Hands over what was formatted. While nobody takes it, other members need not wait for us: what they get is not
 /// acknowledged, so that they print it.
-async fn flush(member: &mut Option<Member>, output: &mut Output) -> Result<(), Lost> {
+async fn flush(member: &mut Option<Member>, output: &mut Output, waits: &mut Waits) -> Result<(), Lost> {
+    let _waiting = Watch::start(&mut waits.output);
     loop {
         if let Ok(flushed) = tokio::time::timeout(STUCK, output.flush()).await {
             return flushed;

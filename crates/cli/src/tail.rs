@@ -13,7 +13,7 @@ use crate::{
     look::client::{BEGIN, Client, END},
     output::{self, Lost, Output},
     plan::ReadPlan,
-    progress::{Progress, Tally},
+    progress::{Progress, Tally, Way},
     row::Place,
     tell::Failure,
     watch::watch,
@@ -140,7 +140,7 @@ impl Tail {
                 progress.note(&why);
                 self.failed = true;
             }
-            progress.show(self.tally, || None);
+            progress.show(self.tally, Way::default);
         }
     }
 

@@ -46,6 +46,19 @@ pub(crate) fn text(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| time.to_string())
 }
 
+/// Its two largest units.
+pub(crate) fn in_words(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match (days, hours, minutes) {
+        (0, 0, 0) if duration.is_zero() => "0 s".to_owned(),
+        (0, 0, 0) => format!("{:.1} s", duration.as_secs_f64()),
+        (0, 0, minutes) => format!("{minutes} m {} s", seconds % 60),
+        (0, hours, minutes) => format!("{hours} h {} m", minutes % 60),
+        (days, hours, _) => format!("{days} d {} h", hours % 24),
+    }
+}
+
 fn unix_ms(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
 }
@@ -124,6 +137,21 @@ mod tests {
             assert_eq!((text(ms).as_str(), written.parse()), (written, Ok(at(ms as u64))));
         }
         assert_eq!(text(i64::MAX), i64::MAX.to_string());
+    }
+
+    #[test]
+    fn durations_are_told_by_their_two_largest_units() {
+        for (ms, words) in [
+            (0, "0 s"),
+            (40, "0.0 s"),
+            (1_250, "1.2 s"),
+            (59_900, "59.9 s"),
+            (61_000, "1 m 1 s"),
+            (3_600_000, "1 h 0 m"),
+            (100 * 3_600_000, "4 d 4 h"),
+        ] {
+            assert_eq!(in_words(Duration::from_millis(ms)), words, "{ms}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ottla::{Address, Events};
+use ottla::{Address, Event, Events};
 
 use crate::{news::News, tell::Failure};
 
@@ -10,14 +10,27 @@ use crate::{news::News, tell::Failure};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Passes notes on to `tell`. Ends only when no broker was reached in time; once one was, outages are waited through.
-pub(crate) async fn watch(mut events: Events, bootstrap: &[Address], tell: impl Fn(&str)) -> Failure {
+pub(crate) async fn watch(events: Events, bootstrap: &[Address], tell: impl Fn(&str)) -> Failure {
+    watch_all(events, bootstrap, tell, |_| {}).await
+}
+
+/// The same, and shows each event to `see`.
+pub(crate) async fn watch_all(
+    mut events: Events,
+    bootstrap: &[Address],
+    tell: impl Fn(&str),
+    see: impl Fn(&Event),
+) -> Failure {
     let mut news = News::default();
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
     loop {
         tokio::select! {
             biased;
             event = events.next() => match event {
-                Some(event) => if let Some(note) = news.tell(event) { tell(&note) },
+                Some(event) => {
+                    see(&event);
+                    if let Some(note) = news.tell(event) { tell(&note) }
+                }
                 None => std::future::pending().await,
             },
             () = &mut patience, if !news.reached() => return unreached(&news, bootstrap),

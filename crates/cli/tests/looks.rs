@@ -113,3 +113,16 @@ fn files_are_rotated_by_size_and_hold_whole_records() {
     assert!(parts.concat().lines().eq(values.iter().map(String::as_str)));
     assert!(fs::metadata(&file).is_err());
 }
+
+#[test]
+fn stats_tell_what_was_read_and_waited_for() {
+    let ended = mixed().ottla("read orders --until end --value b --stats").run().done();
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert!(
+        lines[0].starts_with("ottla: read 3 records, 32 B of keys and values, from 1 partition in "),
+        "{lines:?}"
+    );
+    assert!(lines[0].ends_with("; printed 2"), "{lines:?}");
+    assert!(lines[1].contains(" for brokers and "), "{lines:?}");
+    assert!(lines[2].contains(" connections made, 0 lost or refused; "), "{lines:?}");
+}

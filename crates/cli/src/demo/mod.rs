@@ -17,7 +17,7 @@ use crate::{
     exit::Exit,
     interrupt::Interrupt,
     produce::{Batches, Delivery, Route, now_ms},
-    progress::{Progress, Tally, per_second},
+    progress::{Progress, Tally, Way, per_second},
     tell::{self, Failure},
 };
 use cover::Cover;
@@ -73,7 +73,7 @@ async fn write(address: &str, records: u32) -> Result<Tally, Failure> {
         tally.add(Some(key), Some(value));
         if !batches.add(now_ms(), Some(key), Some(value), &[]) {
             delivery.send(&mut batches).await?;
-            progress.show(tally, || None);
+            progress.show(tally, Way::default);
             batches.add(now_ms(), Some(key), Some(value), &[]);
         }
     }

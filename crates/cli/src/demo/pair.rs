@@ -6,7 +6,11 @@ use indicatif::HumanCount;
 use ottla::{Batch, Event, Group, Reader};
 
 use super::{GROUP, TOPIC, check::Check, cover::Range};
-use crate::{progress::Progress, tell::Failure, watch::PATIENCE};
+use crate::{
+    progress::{Progress, Way},
+    tell::Failure,
+    watch::PATIENCE,
+};
 
 /// A member learns with its heartbeats that another one has come. By default they are 3 s apart, longer than all of this.
 const HEARTBEAT: Duration = Duration::from_millis(50);
@@ -110,7 +114,7 @@ impl Reading<'_> {
                 to: batch.next_offset(),
             },
         );
-        self.progress.show(self.check.total(), || None);
+        self.progress.show(self.check.total(), Way::default);
         Ok(())
     }
 }

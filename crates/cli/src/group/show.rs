@@ -14,6 +14,7 @@ use crate::{
     partition::ranges,
     table::{Side, Table},
     tell::{self, Failure, counted},
+    time::in_words,
 };
 
 /// How often `--watch` shows it anew.
@@ -173,19 +174,6 @@ fn names(members: &[MemberDescription]) -> Vec<String> {
     numbered.collect()
 }
 
-/// Its two largest units.
-fn in_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match (days, hours, minutes) {
-        (0, 0, 0) if duration.is_zero() => "0 s".to_owned(),
-        (0, 0, 0) => format!("{:.1} s", duration.as_secs_f64()),
-        (0, 0, minutes) => format!("{minutes} m {} s", seconds % 60),
-        (0, hours, minutes) => format!("{hours} h {} m", minutes % 60),
-        (days, hours, _) => format!("{days} d {} h", hours % 24),
-    }
-}
-
 /// A group as `--json` has it.
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -264,26 +252,6 @@ impl<'a> ShownPartition<'a> {
             behind_secs: row.behind.map(|behind| behind.as_millis() as f64 / 1e3),
             owner: row.owner.as_deref(),
             fault: row.fault.as_ref().map(ToString::to_string),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_told_by_their_two_largest_units() {
-        for (ms, words) in [
-            (0, "0 s"),
-            (40, "0.0 s"),
-            (1_250, "1.2 s"),
-            (59_900, "59.9 s"),
-            (61_000, "1 m 1 s"),
-            (3_600_000, "1 h 0 m"),
-            (100 * 3_600_000, "4 d 4 h"),
-        ] {
-            assert_eq!(in_words(Duration::from_millis(ms)), words, "{ms}");
         }
     }
 }
