@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use ottla_wire::api::ApiKey;
+use ottla_wire::code::Code;
 use ottla_wire::message::*;
 use ottla_wire::{DecodeError, Input, Output, frame};
 
@@ -98,12 +99,9 @@ fn read_reply(api: i16, version: i16, frame: &Bytes) -> Outcome {
                 let read =
                     in_little(frame.len(), || frame::decode_response::<$request>(frame.clone(), version));
                 let read = read.map(|(_, reply)| reply);
-                let name = concat!(stringify!($request), "'s reply");
-                return outcome(
-                    name,
-                    version,
-                    read.inspect(|reply| stands_as_reply::<$request>(reply, version)),
-                );
+                let answered = answered_in(frame, $request::KEY, version);
+                let read = read.inspect(|reply| stands_as_reply::<$request>(reply, answered));
+                return outcome(concat!(stringify!($request), "'s reply"), version, read);
             }
         };
     }
@@ -145,11 +143,16 @@ fn stands_as_reply<R: Request>(reply: &R::Response, version: i16)
 where
     R::Response: PartialEq + std::fmt::Debug,
 {
-    // The answer to a version of ApiVersions that nobody knows is in version 0.
-    let version = if R::VERSIONS.contains(&version) { version } else { 0 };
     let written = frame::encode_response::<R>(reply, version, 7).unwrap();
     let read = frame::decode_response::<R>(Bytes::from(written).slice(4..), version).unwrap();
     assert_eq!(read, (7, reply.clone()));
+}
+
+/// A broker that does not speak the version in which ApiVersions was asked answers in version 0.
+fn answered_in(frame: &Bytes, api: ApiKey, version: i16) -> i16 {
+    let code = frame.get(4..6).map(|code| Code(i16::from_be_bytes([code[0], code[1]])));
+    let asked_too_high = api == ApiKey::ApiVersions && code == Some(Code::UNSUPPORTED_VERSION);
+    if asked_too_high { 0 } else { version }
 }
 
 fn outcome<T>(name: &str, version: i16, read: Result<T, impl Display>) -> Outcome {
