@@ -124,6 +124,12 @@ impl Error {
         self.kind() == ErrorKind::Unreachable
     }
 
+    /// Whether the partition was given up ([`ErrorKind::Fenced`]): somebody else owns it, and reads on from the last commit.
+    /// No more than a fact, unless what was done must not be done twice.
+    pub fn is_fenced(&self) -> bool {
+        self.kind() == ErrorKind::Fenced
+    }
+
     /// Whether the reader was closed.
     pub fn is_closed(&self) -> bool {
         self.kind() == ErrorKind::Closed

@@ -26,7 +26,10 @@
 //! # let is_time_to_go = || true;
 //! while let Some(message) = reader.next().await? {
 //!     println!("{} {:?}", message.offset(), message.value());
-//!     reader.ack(&message)?; // done with it
+//!     match reader.ack(&message) { // done with it
+//!         Err(error) if error.is_fenced() => {} // given to another member meanwhile, which reads it again
+//!         result => result?,
+//!     }
 //!     if is_time_to_go() {
 //!         break;
 //!     }

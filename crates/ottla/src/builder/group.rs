@@ -22,7 +22,10 @@ impl Builder<Partitions> {
     ///     Reader::builder("localhost:9092").group("billing").topics(["orders", "refunds"]).open()?;
     /// while let Some(message) = reader.next().await? {
     ///     println!("{message:?}");
-    ///     reader.ack(&message)?;
+    ///     match reader.ack(&message) {
+    ///         Err(error) if error.is_fenced() => {} // given to another member meanwhile, which reads it again
+    ///         result => result?,
+    ///     }
     /// }
     /// # Ok(())
     /// # }
