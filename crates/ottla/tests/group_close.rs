@@ -229,3 +229,22 @@ async fn the_end_of_the_runtime_is_noticed() {
     let error = tokio::task::spawn_blocking(|| error.join().unwrap()).await.unwrap();
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
 }
+
+/// Its join is held by the coordinator until another member has given up; a static member does not say farewell anyway.
+#[tokio::test]
+async fn a_static_member_that_waits_to_be_taken_in_closes_at_once() {
+    let broker = group_broker(1, &[("t", 1)]).await;
+    fill(&broker, "t", 0, 1);
+    let hold = |rebalance| async move {
+        if let ottla::Rebalance::Revoked(revoked) = rebalance {
+            std::future::pending::<()>().await;
+            drop(revoked);
+        }
+    };
+    let mut slow = member(&broker).on_rebalance(hold).open().unwrap();
+    next(&mut slow).await;
+    let before = broker.with(|c| c.requests(ApiKey::JoinGroup));
+    let waiting = member(&broker).instance_id("i1").open().unwrap();
+    eventually("it joins", || broker.with(|c| c.requests(ApiKey::JoinGroup)) > before).await;
+    within(PROMPT, "close", waiting.close()).await.unwrap();
+}

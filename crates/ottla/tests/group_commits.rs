@@ -494,3 +494,60 @@ async fn after_close_everything_is_an_error_at_once() {
     }
     broker.with(|c| c.clear_fault(frozen));
 }
+
+#[tokio::test]
+async fn what_is_committed_or_acknowledged_after_named_offsets_has_the_last_word() {
+    for by_commit in [true, false] {
+        let broker = group_broker(1, &[("t", 1)]).await;
+        fill(&broker, "t", 0, 100);
+        let mut reader = member(&broker).commit_interval(Duration::from_millis(50)).open().unwrap();
+        let messages = messages(&mut reader, 100).await;
+        let control = reader.control();
+        // A request is under way for a while, so that the others wait together.
+        broker.with(|c| c.fault(Fault::delay(ApiKey::OffsetCommit, Duration::from_millis(300))));
+        let begun = broker.with(|c| c.requests(ApiKey::OffsetCommit));
+        let first = tokio::spawn(control.commit(&messages[10]));
+        eventually("it is under way", || broker.with(|c| c.requests(ApiKey::OffsetCommit)) > begun).await;
+        let at = TopicPartition::new("t", 0);
+        let offset = CommitOffset { offset: 5, ..CommitOffset::default() };
+        let back = control.clone();
+        let mut back = Box::pin(async move { back.commit_offsets([(at, offset)]).await });
+        assert!(futures_poll(&mut back).await.is_none(), "it waits for its turn");
+        if by_commit {
+            soon("the last one", control.commit(&messages[99])).await.unwrap();
+            assert_eq!(committed(&broker, 0), Some(100));
+        } else {
+            messages.iter().for_each(|message| reader.ack(message).unwrap());
+        }
+        soon("the one before it", back).await.unwrap();
+        soon("the first", first).await.unwrap().unwrap();
+        commits(&broker, 0, 100).await;
+        reader.close().await.unwrap();
+        assert_eq!(committed(&broker, 0), Some(100), "by commit: {by_commit}");
+    }
+}
+
+#[tokio::test]
+async fn a_commit_of_what_was_acknowledged_before_goes_over_offsets_named_since() {
+    let broker = group_broker(1, &[("t", 1)]).await;
+    fill(&broker, "t", 0, 10);
+    let mut reader = member(&broker).open().unwrap();
+    let messages = messages(&mut reader, 10).await;
+    soon("commit", reader.commit(&messages[9])).await.unwrap();
+    let offset = CommitOffset { offset: 5, ..CommitOffset::default() };
+    soon("back", reader.commit_offsets([(TopicPartition::new("t", 0), offset)])).await.unwrap();
+    assert_eq!(committed(&broker, 0), Some(5));
+    soon("commit", reader.commit(&messages[9])).await.unwrap();
+    assert_eq!(committed(&broker, 0), Some(10));
+}
+
+/// Polls once.
+async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    std::future::poll_fn(|context| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut *future).poll(context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}

@@ -71,8 +71,8 @@ impl Machine {
                     self.leave(now); // nothing was to be committed
                 }
             }
-            // Its answer will name us, unless it knows us already.
-            Phase::Joining { .. } if group.member.is_empty() => {}
+            // Its answer will name us, unless it knows us already; a static member need not say farewell.
+            Phase::Joining { .. } if group.member.is_empty() && !group.is_static() => {}
             Phase::Revoking(_) => {}
             Phase::Apart | Phase::Joining { .. } | Phase::Assigning { .. } | Phase::Syncing { .. } => {
                 self.leave(now);

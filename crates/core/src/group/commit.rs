@@ -3,7 +3,7 @@
 //! One request is under way at a time, so that offsets arrive in order; whoever comes meanwhile shares the next one.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     sync::Arc,
     time::Instant,
 };
@@ -162,12 +162,21 @@ pub(super) struct Commits {
     pub(super) unfinished: Option<CommitError>,
 }
 
-/// A partition whose offset is to be committed.
+/// A partition whose offset is to be committed. Who wants something else later has the last word, as if both had been
+/// committed one after the other.
 #[derive(Debug, Default)]
 struct Want {
     /// This one; else as far as everything is done when the request is written.
-    exactly: Option<CommitOffset>,
+    exactly: Option<Exactly>,
     tickets: Vec<Ticket>,
+}
+
+/// An offset that the user named.
+#[derive(Debug)]
+struct Exactly {
+    offset: CommitOffset,
+    /// How far everything was done then: what is acknowledged later is committed over it.
+    done: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -181,7 +190,7 @@ struct Flight {
 struct Item {
     want: Want,
     offset: i64,
-    /// How far everything was done.
+    /// How far what is done is taken care of with it.
     done: Option<i64>,
 }
 
@@ -205,19 +214,40 @@ impl Commits {
         self.wanted.is_empty() && self.flight.is_none()
     }
 
-    /// Who waits for the partition: in the request that is under way, if it carries as much as is done.
-    fn ticketed(&mut self, index: usize, done: Option<i64>) -> &mut Vec<Ticket> {
-        let carries = |item: &Item| item.want.exactly.is_none() && Some(item.offset) == done;
-        let awaited = self.wanted.get(&index).is_some_and(|want| want.exactly.is_some());
-        match self
-            .flight
-            .as_mut()
-            .and_then(|flight| flight.items.get_mut(&index))
-            .filter(|item| carries(item))
-        {
-            Some(item) if !awaited => &mut item.want.tickets,
-            _ => &mut self.wanted.entry(index).or_default().tickets,
+    /// Whether a request that is under way takes care of what is done.
+    fn carries(&self, index: usize, done: Option<i64>) -> bool {
+        self.item(index).is_some_and(|item| item.done == done)
+    }
+
+    fn item(&self, index: usize) -> Option<&Item> {
+        self.flight.as_ref()?.items.get(&index)
+    }
+
+    /// Whether an offset that the user named is under way, or waits to be.
+    fn names(&self, index: usize) -> bool {
+        let waits = self.wanted.get(&index).is_some_and(|want| want.exactly.is_some());
+        waits || self.item(index).is_some_and(|item| item.want.exactly.is_some())
+    }
+
+    /// Wants what is done to be committed; who waits for that, waits for whatever takes care of it.
+    fn want_done(&mut self, index: usize, done: Option<i64>) -> &mut Vec<Ticket> {
+        let carried = self.carries(index, done) && !self.wanted.contains_key(&index);
+        if carried && let Some(item) = self.flight.as_mut().and_then(|flight| flight.items.get_mut(&index)) {
+            return &mut item.want.tickets;
         }
+        let want = self.wanted.entry(index).or_default();
+        want.exactly.take_if(|exactly| exactly.done != done);
+        &mut want.tickets
+    }
+
+    /// Wants what is done to be committed, whatever offset was named before.
+    fn want_through(&mut self, index: usize, done: Option<i64>) -> &mut Vec<Ticket> {
+        if !self.names(index) {
+            return self.want_done(index, done);
+        }
+        let want = self.wanted.entry(index).or_default();
+        want.exactly = None;
+        &mut want.tickets
     }
 }
 
@@ -232,21 +262,15 @@ impl Machine {
             return Err(CommitError::Closed);
         }
         let ticket = self.next_ticket();
-        let indices = match what {
-            Commit::Through { tenure, to } => self.commit_through(&tenure, to)?,
-            Commit::Acked => self.due_commits(),
-            Commit::Offsets(offsets) => self.commit_exactly(offsets)?,
+        let count = match what {
+            Commit::Through { tenure, to } => self.commit_through(ticket, &tenure, to)?,
+            Commit::Acked => self.commit_acked(ticket),
+            Commit::Offsets(offsets) => self.commit_exactly(ticket, offsets)?,
         };
         let Some(group) = &mut self.group else { return Err(CommitError::Closed) };
-        let commits = &mut group.commits;
-        if indices.is_empty() {
-            commits.settled.push_back((ticket, Settled::Commit(Ok(()))));
-            return Ok(ticket);
-        }
-        commits.waiting.insert(ticket, Waiting { left: indices.len(), ..Waiting::default() });
-        for index in indices {
-            let done = self.cursors[index].done();
-            commits.ticketed(index, done).push(ticket);
+        match count {
+            0 => group.commits.settled.push_back((ticket, Settled::Commit(Ok(())))),
+            left => _ = group.commits.waiting.insert(ticket, Waiting { left, ..Waiting::default() }),
         }
         Ok(ticket)
     }
@@ -262,39 +286,63 @@ impl Machine {
         self.group.as_mut()?.commits.settled.pop_front()
     }
 
-    fn commit_through(&mut self, tenure: &Arc<Tenure>, to: i64) -> Result<Vec<usize>, CommitError> {
+    /// How many partitions are waited for.
+    fn commit_through(
+        &mut self,
+        ticket: Ticket,
+        tenure: &Arc<Tenure>,
+        to: i64,
+    ) -> Result<usize, CommitError> {
         tenure.ack_through(to)?;
         let index = self.owned_index(tenure.at())?;
         let cursor = &self.cursors[index];
-        if cursor.stake.as_ref().is_none_or(|stake| !Arc::ptr_eq(&stake.tenure, tenure)) {
-            return Err(CommitError::ended(tenure.at()));
+        let (due, done) = (cursor.commit_is_due(), cursor.done());
+        let stake = cursor.stake.as_ref().filter(|stake| Arc::ptr_eq(&stake.tenure, tenure));
+        let stored = stake.ok_or_else(|| CommitError::ended(tenure.at()))?.stored;
+        let Some(group) = &mut self.group else { return Err(CommitError::Closed) };
+        if !due && stored >= Some(to) && !group.commits.names(index) {
+            return Ok(0);
         }
-        // What is committed, or about to be, needs no other request; but who asks last is answered last.
-        Ok(if cursor.commit_is_due() { vec![index] } else { Vec::new() })
+        group.commits.want_through(index, done).push(ticket);
+        Ok(1)
+    }
+
+    fn commit_acked(&mut self, ticket: Ticket) -> usize {
+        let due = self.due_commits();
+        for &index in &due {
+            let done = self.cursors[index].done();
+            if let Some(group) = &mut self.group {
+                group.commits.want_done(index, done).push(ticket);
+            }
+        }
+        due.len()
     }
 
     fn commit_exactly(
         &mut self,
+        ticket: Ticket,
         offsets: Vec<(TopicPartition, CommitOffset)>,
-    ) -> Result<Vec<usize>, CommitError> {
-        let mut found = Vec::with_capacity(offsets.len());
+    ) -> Result<usize, CommitError> {
+        let mut found = BTreeMap::new();
         for (at, offset) in offsets {
             if offset.offset < 0 {
                 return Err(CommitError::Negative(at, offset.offset));
             }
-            found.push((self.owned_index(&at)?, offset));
+            found.insert(self.owned_index(&at)?, offset);
         }
-        let Some(group) = &mut self.group else { return Err(CommitError::Closed) };
-        for (index, offset) in &found {
-            group.commits.wanted.entry(*index).or_default().exactly = Some(offset.clone());
-            if let Some(stake) = &mut self.cursors[*index].stake {
+        let count = found.len();
+        for (index, offset) in found {
+            let done = self.cursors[index].done();
+            if let Some(group) = &mut self.group {
+                let want = group.commits.wanted.entry(index).or_default();
+                want.exactly = Some(Exactly { offset, done });
+                want.tickets.push(ticket);
+            }
+            if let Some(stake) = &mut self.cursors[index].stake {
                 stake.spoken_for = stake.tenure.front().is_none();
             }
         }
-        let mut indices: Vec<usize> = found.into_iter().map(|(index, _)| index).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        Ok(indices)
+        Ok(count)
     }
 
     fn owned_index(&self, at: &TopicPartition) -> Result<usize, CommitError> {
@@ -311,20 +359,19 @@ impl Machine {
 
     /// Puts all that was acknowledged on its way.
     pub(super) fn flush(&mut self) {
-        let due = self.due_commits();
-        let Some(group) = &mut self.group else { return };
-        for index in due {
-            group.commits.wanted.entry(index).or_default();
+        for index in self.due_commits() {
+            self.commit_soon(index);
         }
     }
 
     /// Commits where reading begins without waiting for the interval: were it forgotten, what comes meanwhile could be
     /// missed.
     pub(super) fn commit_soon(&mut self, index: usize) {
+        let done = self.cursors[index].done();
         if self.cursors[index].commit_is_due()
             && let Some(group) = &mut self.group
         {
-            group.commits.wanted.entry(index).or_default();
+            group.commits.want_done(index, done);
         }
     }
 
@@ -360,10 +407,12 @@ impl Machine {
         for (index, want) in wanted {
             let cursor = &self.cursors[index];
             let Some(stake) = &cursor.stake else { continue };
-            let done = cursor.done();
-            let exactly = want.exactly.clone();
+            let (exact, done) = match &want.exactly {
+                Some(exactly) => (Some(exactly.offset.clone()), exactly.done),
+                None => (None, cursor.done()),
+            };
             let of_done = || done.map(|offset| (offset, stake.epoch_before(offset), String::new()));
-            let exact = exactly.map(|exact| (exact.offset, exact.leader_epoch, exact.metadata));
+            let exact = exact.map(|exact| (exact.offset, exact.leader_epoch, exact.metadata));
             let Some((offset, epoch, metadata)) = exact.or_else(of_done) else { continue };
             topics.entry(cursor.at.topic.to_string()).or_default().push(OffsetCommitRequestPartition {
                 partition_index: cursor.at.partition,
@@ -459,7 +508,8 @@ impl Machine {
 
     fn committed_item(&mut self, index: usize, item: Item) {
         if let Some(stake) = &mut self.cursors[index].stake {
-            stake.covered = if item.want.exactly.is_some() { item.done } else { Some(item.offset) };
+            stake.covered = item.done;
+            stake.stored = Some(item.offset);
         }
         self.settle_tickets(item.want.tickets, |_| {});
     }
@@ -505,12 +555,13 @@ impl Machine {
         }
     }
 
-    /// What was wanted since goes first.
+    /// What was wanted since has the last word.
     fn want_again(&mut self, index: usize, want: Want) {
         let Some(group) = &mut self.group else { return };
-        let newer = group.commits.wanted.entry(index).or_default();
-        newer.exactly = newer.exactly.take().or(want.exactly);
-        newer.tickets.extend(want.tickets);
+        match group.commits.wanted.entry(index) {
+            Entry::Vacant(place) => _ = place.insert(want),
+            Entry::Occupied(mut newer) => newer.get_mut().tickets.extend(want.tickets),
+        }
     }
 
     fn settle_tickets(&mut self, tickets: Vec<Ticket>, note: impl Fn(&mut Waiting)) {

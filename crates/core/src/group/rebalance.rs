@@ -61,6 +61,8 @@ pub(crate) struct Stake {
     pub(super) hook: Option<u64>,
     /// How far it was done when that was last committed.
     pub(super) covered: Option<i64>,
+    /// What the coordinator has, as far as we know.
+    pub(super) stored: Option<i64>,
     /// Where the reader began.
     pub(super) began: Option<i64>,
     /// The user committed an offset before it was known where to begin: that stands until something is done.
@@ -82,6 +84,7 @@ impl Stake {
             given: None,
             hook: None,
             covered: None,
+            stored: None,
             began: None,
             spoken_for: false,
             handed: None,

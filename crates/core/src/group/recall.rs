@@ -232,6 +232,7 @@ impl Machine {
         let (start, epoch) = match (committed, cursor.remembered) {
             (Some(committed), _) => {
                 stake.covered = Some(committed.offset);
+                stake.stored = Some(committed.offset);
                 (committed.offset, committed.leader_epoch)
             }
             (None, Some(remembered)) => (remembered, -1),
