@@ -8,6 +8,7 @@ use clap::{
     error::ErrorKind,
     parser::ValueSource,
 };
+use clap_complete::Shell;
 use ottla_broker::Like;
 use ottla_wire::record::Codec;
 
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// Shows from where to where the partitions of a topic reach, and which offset a time has.
     #[command(after_help = OFFSETS_EXAMPLES)]
     Offsets(OffsetsArgs),
+    /// Connects to every broker, and says what is wrong with a cluster or with the way to it.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor,
     /// Writes each line of standard input to a topic, as a record.
     #[command(after_help = PRODUCE_EXAMPLES)]
     Produce(ProduceArgs),
@@ -59,6 +63,12 @@ pub(crate) enum Command {
     /// Runs the embedded broker, which keeps everything in memory, until it is interrupted.
     #[command(after_help = BROKER_EXAMPLES, arg = unlisted_brokers())]
     Broker(BrokerArgs),
+    /// Prints a script by which a shell completes this command.
+    #[command(after_help = COMPLETIONS_EXAMPLES, arg = unlisted_brokers())]
+    Completions(CompletionsArgs),
+    /// Prints the manual page of this command, or of one of its commands.
+    #[command(after_help = MAN_EXAMPLES, arg = unlisted_brokers())]
+    Man(ManArgs),
 }
 
 /// In the place of the global `-b`: help leaves it out, and [`Args::try_from_line`] refuses it with a reason.
@@ -92,11 +102,16 @@ impl Args {
 const EXAMPLES: &str = "\
 Examples:
   ottla demo                                  needs no Kafka
+  ottla topics                                which topics there are
   ottla read orders                           from the oldest record on, and follow
+  ottla read orders --tail 10                 the last ten records
   ottla read orders --from @-15m --json       what came in the last quarter of an hour, and follow
+  ottla offsets orders                        how far its partitions reach
+  ottla doctor                                why a cluster cannot be reached
   echo hello | ottla -b kafka:9092 produce orders
 
-A command that reaches no broker within 10 s gives up. Ctrl-C ends a command in good order.
+ottla COMMAND --help has more examples. A command that reaches no broker within 10 s gives up. Ctrl-C ends one in good
+order.
 
 Exit codes: 0 done (also by Ctrl-C), 1 failed, 2 wrong usage.";
 
@@ -241,8 +256,8 @@ FORMAT, in kcat's letters:
   %h headers (name=value,name=value)               \\n \\t \\r \\\\ \\xNN and %% for a percent sign
   Bytes are printed as they are; null prints nothing.
 
-TIME: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. It means the first
-record that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as
+TIME: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m,
+-2h, -1d before now. It means the first record that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as
 it was at the start.
 
 --key, --value and --header look into the bytes as they are in the topic, before any formatting. A text is looked for
@@ -277,6 +292,7 @@ Examples:
   ottla read orders --value '/\"total\":[0-9]{4}/' --until end
   ottla read orders --from -10 --until end           the last ten offsets of each partition
   ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
+  ottla read orders --key 4711 --from @2026-11-29T12:00 --until @2026-11-29T18:00 --json
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
   ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
   ottla read orders --json | jq .value
@@ -321,8 +337,8 @@ pub(crate) struct OffsetsArgs {
 
 const OFFSETS_EXAMPLES: &str = "\
 BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
-of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 1796025600000
-(ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that late, OFFSET is the end.
+of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00
+or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that late, OFFSET is the end.
 
 Examples:
   ottla offsets orders
@@ -558,6 +574,41 @@ Examples:
   ottla broker --like 2.8 --topic orders:6                to see how a client gets along with an old one
   ottla broker --listen 127.0.0.1:0 --topic orders:6";
 
+const DOCTOR_EXAMPLES: &str = "\
+Visits every address of -b, and every broker where the cluster says that it is: all addresses that the name has, how long
+an answer takes, and which Kafka it seems to be, by the newest versions of the APIs that it speaks. What cannot be reached
+is told with its reason, in the words that reading would use; so are topics that cannot be described, partitions without
+a leader, and those with too few replicas in sync. The exit code is 1 if anything is wrong.
+
+Examples:
+  ottla doctor
+  ottla -b kafka-1:9092,kafka-2:9092 doctor";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell.
+    pub(crate) shell: Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  ottla completions bash > ~/.local/share/bash-completion/completions/ottla
+  ottla completions zsh > ~/.zfunc/_ottla             with ~/.zfunc in fpath
+  ottla completions fish > ~/.config/fish/completions/ottla.fish";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Of which command.
+    #[arg(value_name = "COMMAND")]
+    pub(crate) names: Vec<String>,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  ottla man | man -l -
+  ottla man read > ~/.local/share/man/man1/ottla-read.1
+  ottla man group seek > ~/.local/share/man/man1/ottla-group-seek.1";
+
 /// `--from`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
@@ -584,6 +635,7 @@ impl FromStr for From {
             Some(last) => digits(last).map(Self::Last),
             None => digits(text).map(Self::Offset),
         };
+        let parsed = parsed.or_else(|| forgotten_at(text).map(Self::At));
         parsed.ok_or_else(|| "write earliest, latest, an offset, -N or @TIME (as in @-15m)".to_owned())
     }
 }
@@ -606,11 +658,17 @@ impl FromStr for Until {
         if let Some(time) = text.strip_prefix('@') {
             return time.parse().map(Self::At);
         }
-        digits(text).map(Self::Offset).ok_or_else(|| match text.strip_prefix('-').and_then(digits::<u64>) {
+        let parsed = digits(text).map(Self::Offset).or_else(|| forgotten_at(text).map(Self::At));
+        parsed.ok_or_else(|| match text.strip_prefix('-').and_then(digits::<u64>) {
             Some(_) => "--until knows no -N: write end, an offset or @TIME".to_owned(),
             None => "write end, an offset or @TIME (as in @-15m)".to_owned(),
         })
     }
+}
+
+/// What can be nothing but a time is one also without its `@`: `2026-11-30`, `-15m`.
+fn forgotten_at(text: &str) -> Option<Moment> {
+    text.bytes().any(|byte| !byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// A time, with or without the `@` that stands before it elsewhere.
@@ -816,6 +874,8 @@ mod tests {
             ("-100", From::Last(100)),
             ("@5", From::At(time)),
             ("@-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
+            ("-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
+            ("1970-01-01T00:00:00.005Z", From::At(time)),
         ] {
             assert_eq!(read(&format!("ottla read orders --from {text} -n 1")).from, from);
             assert_eq!(read(&format!("ottla read orders --from={text}")).from, from);
@@ -967,6 +1027,10 @@ mod tests {
             "ottla produce a -z lzma",
             "ottla produce a -H novalue",
             "ottla produce a -p 1 -p 2",
+            "ottla doctor a",
+            "ottla completions",
+            "ottla completions csh",
+            "ottla broker --like 1.0",
             "ottla groups a",
             "ottla group",
             "ottla group show",

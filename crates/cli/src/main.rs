@@ -16,6 +16,7 @@ mod interrupt;
 mod json;
 mod kind;
 mod look;
+mod manual;
 mod member;
 mod news;
 mod output;
@@ -72,12 +73,15 @@ fn act(plan: Plan) -> Result<Exit, Failure> {
             Plan::Read(plan) => read::run(plan, interrupt).await,
             Plan::Topics(plan) => look::topics(&plan, interrupt).await,
             Plan::Offsets(plan) => look::offsets(&plan, interrupt).await,
+            Plan::Doctor(plan) => look::doctor(&plan, interrupt).await,
             Plan::Produce(plan) => produce::run(plan, interrupt).await,
             Plan::Groups(plan) => group::list(&plan, interrupt).await,
             Plan::Group(plan) => group::run(plan, interrupt).await,
             Plan::Bench(plan) => bench::run(plan, interrupt).await,
             Plan::Demo { records } => demo::run(records, interrupt).await,
             Plan::Broker(plan) => broker::run(plan, interrupt).await,
+            Plan::Completions(shell) => manual::completions(shell),
+            Plan::Man(names) => manual::man(&names),
         }
     });
     // Dropping it would wait for what blocks, such as the look-up of a name, also after Ctrl-C.

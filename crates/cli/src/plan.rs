@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::SystemTime};
 
+use clap_complete::Shell;
 use ottla::{Address, MissingTopic, Start, Until};
 use ottla_broker::Like;
 use ottla_wire::record::Codec;
@@ -23,12 +24,15 @@ pub(crate) enum Plan {
     Read(ReadPlan),
     Topics(TopicsPlan),
     Offsets(OffsetsPlan),
+    Doctor(DoctorPlan),
     Produce(ProducePlan),
     Groups(GroupsPlan),
     Group(GroupPlan),
     Bench(BenchPlan),
     Demo { records: u32 },
     Broker(BrokerPlan),
+    Completions(Shell),
+    Man(Vec<String>),
 }
 
 #[derive(Debug)]
@@ -89,6 +93,11 @@ pub(crate) struct OffsetsPlan {
     pub(crate) targets: Vec<Target>,
     pub(crate) at: Option<SystemTime>,
     pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct DoctorPlan {
+    pub(crate) brokers: Vec<Address>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -170,6 +179,9 @@ impl Plan {
             Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)?),
             Command::Topics(args) => Self::Topics(topics_plan(addresses(&brokers)?, args)?),
             Command::Offsets(args) => Self::Offsets(offsets(addresses(&brokers)?, args, now)),
+            Command::Doctor => Self::Doctor(DoctorPlan { brokers: addresses(&brokers)? }),
+            Command::Completions(args) => Self::Completions(args.shell),
+            Command::Man(args) => Self::Man(args.names),
             Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),
             Command::Groups(args) => {
                 Self::Groups(GroupsPlan { brokers: addresses(&brokers)?, json: args.json })

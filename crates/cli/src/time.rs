@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment: `2026-11-30T08:00:00Z`, `1796025600000` (ms since 1970) or `-15m`.
+/// A moment: `2026-11-30T08:00:00Z`, `2026-11-30T08:00` (local time), `1796025600000` (ms since 1970) or `-15m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// This one.
@@ -33,10 +33,13 @@ impl FromStr for Moment {
         }
         let time = match text.bytes().all(|byte| byte.is_ascii_digit()) {
             true => unix_ms(text),
-            false => rfc3339(text),
+            false => rfc3339(text).or_else(|| local(text)),
         };
         time.map(Self::At).ok_or_else(|| {
-            format!("{text:?} is no time: write 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970) or -15m")
+            format!(
+                "{text:?} is no time: write 2026-11-30T08:00:00Z, 2026-11-30T08:00 (local time), 2026-11-30, \
+                 1796025600000 (ms since 1970) or -15m"
+            )
         })
     }
 }
@@ -65,6 +68,12 @@ fn unix_ms(text: &str) -> Option<SystemTime> {
 
 fn rfc3339(text: &str) -> Option<SystemTime> {
     text.parse::<jiff::Timestamp>().ok()?.try_into().ok()
+}
+
+/// A date, with a time of the day or without, where we are.
+fn local(text: &str) -> Option<SystemTime> {
+    let civil = text.parse::<jiff::civil::DateTime>().ok()?;
+    civil.to_zoned_datetime(jiff::tz::TimeZone::system()).ok()?.timestamp().try_into().ok()
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -114,8 +123,9 @@ mod tests {
             "",
             "now",
             "yesterday",
-            "2026-11-30",
-            "2026-11-30T08:00:00",
+            "2026-13-30",
+            "2026-11-30T25:00",
+            "08:00",
             "-",
             "-m",
             "-15",

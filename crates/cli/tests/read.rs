@@ -322,3 +322,24 @@ fn an_offset_that_is_gone_is_told() {
         ended.stderr
     );
 }
+
+#[test]
+fn times_without_a_zone_are_local() {
+    let cluster = Cluster::with_orders(1);
+    let eight_utc = 1_796_025_600_000; // 2026-11-30T08:00:00Z
+    for (n, value) in [(-1, "before"), (0, "then"), (1, "after")] {
+        cluster.append_batch(0, Codec::None, |batch| {
+            batch.push(eight_utc + n, None, Some(value.as_bytes()), &[]);
+        });
+    }
+    for (zone, from) in [
+        ("UTC0", "2026-11-30T08:00"),
+        ("EET-2", "2026-11-30T10:00:00"),
+        ("XST8", "2026-11-30"),
+        ("UTC0", "2026-11-30T08:00Z"),
+    ] {
+        let line = format!("read orders --until end --from @{from}");
+        let ended = cluster.ottla(&line).variable("TZ", zone).run().quietly();
+        assert_eq!(ended.lines(), ["then", "after"], "{zone} {from}");
+    }
+}

@@ -1,14 +1,16 @@
-//! Commands that look at a cluster: `ottla topics` and `ottla offsets`.
+//! Commands that look at a cluster: `ottla topics`, `ottla offsets` and `ottla doctor`.
 
 pub(crate) mod client;
+mod doctor;
 mod offsets;
+mod release;
 mod topic;
 mod topics;
 
 use crate::{
     exit::Exit,
     interrupt::Interrupt,
-    plan::{OffsetsPlan, TopicsPlan},
+    plan::{DoctorPlan, OffsetsPlan, TopicsPlan},
     tell::Failure,
 };
 
@@ -25,6 +27,14 @@ pub(crate) async fn offsets(plan: &OffsetsPlan, mut interrupt: Interrupt) -> Res
         biased;
         () = interrupt.happened() => Ok(Exit::Done),
         end = offsets::run(plan) => end,
+    }
+}
+
+pub(crate) async fn doctor(plan: &DoctorPlan, mut interrupt: Interrupt) -> Result<Exit, Failure> {
+    tokio::select! {
+        biased;
+        () = interrupt.happened() => Ok(Exit::Done),
+        end = doctor::run(plan) => end,
     }
 }
 

@@ -100,6 +100,12 @@ impl Ottla {
         self
     }
 
+    /// With this in its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
     /// One more argument, with whatever is in it.
     pub fn arg(mut self, arg: &str) -> Self {
         self.0.arg(arg);

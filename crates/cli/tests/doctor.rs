@@ -1,0 +1,94 @@
+//! `ottla doctor` against embedded brokers.
+
+#![allow(clippy::unwrap_used, reason = "what is not there fails the test")]
+
+mod support;
+
+use std::net::TcpListener;
+
+use ottla_broker::{ClusterOptions, Leaders, Like};
+use support::{Cluster, ottla};
+
+fn closed_address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn of_a_sound_cluster_nothing_is_wrong() {
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    cluster.change(|cluster| cluster.create_topic("orders", 4).unwrap());
+    let ended = cluster.ottla("doctor").run().quietly();
+    let text = ended.text();
+    assert!(text.contains("2 brokers, 1 topic, 4 partitions; controller: broker 1\n"), "{text}");
+    assert!(text.ends_with("\nnothing is wrong\n"), "{text}");
+    let brokers = ended.lines().iter().filter(|line| line.starts_with("broker ")).count();
+    assert_eq!(brokers, 2, "{text}");
+    let first = ended.lines()[1].to_owned();
+    assert!(first.contains(&cluster.bootstrap().split(',').next().unwrap().to_owned()), "{text}");
+    assert!(first.contains(" ms  ") && first.contains("4.1 or later (Fetch 18"), "{text}");
+}
+
+#[test]
+fn an_older_kafka_is_known_by_its_apis() {
+    for (like, told) in [(Like::V2_8, " 2.8 (Fetch 12"), (Like::V3_9, " 3.9 (Fetch 17")] {
+        let cluster = Cluster::with_options(ClusterOptions::new().like(like));
+        let ended = cluster.ottla("doctor").run().quietly();
+        assert!(ended.text().contains(told), "{}", ended.text());
+    }
+}
+
+#[test]
+fn a_dead_bootstrap_address_is_named() {
+    let (cluster, dead) = (Cluster::start(), closed_address());
+    let ended = cluster.ottla("doctor").broker(&format!("{dead},{}", cluster.bootstrap())).run();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
+    let told = format!("\n1 problem:\n- {dead}: cannot connect: Connection refused");
+    assert!(ended.text().contains(&told), "{}", ended.text());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_at_all() {
+    let dead = closed_address();
+    let ended = ottla("doctor").broker(&format!("{dead},no-such-host.invalid:9092")).run();
+    assert_eq!(ended.code, Some(1));
+    let text = ended.text();
+    assert!(text.contains("2 problems:\n") && text.contains("unreachable"), "{text}");
+    assert!(text.contains("- no-such-host.invalid:9092: cannot connect"), "{text}");
+}
+
+/// What a wrong advertised listener looks like.
+#[test]
+fn a_broker_that_cannot_be_reached_where_it_is_said_to_be() {
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    cluster.change(|cluster| cluster.set_address(2, "no-such-host.invalid", 9092).unwrap());
+    let ended = cluster.ottla("doctor").run();
+    assert_eq!(ended.code, Some(1));
+    let told = "(the address that broker 2 advertises, as ";
+    assert!(
+        ended.text().contains(told) && ended.text().contains("can it be reached from here?"),
+        "{}",
+        ended.text()
+    );
+}
+
+#[test]
+fn partitions_without_a_leader_are_named() {
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    cluster.change(|cluster| {
+        cluster.create_topic("orders", 3).unwrap();
+        cluster.set_leader("orders", 1, None).unwrap();
+        cluster.set_leader("orders", 2, None).unwrap();
+    });
+    let ended = cluster.ottla("doctor").run();
+    assert_eq!(ended.code, Some(1));
+    let told = "- without a leader, so that nobody can read or write: orders 1-2\n";
+    assert!(ended.text().contains(told), "{}", ended.text());
+}
+
+#[test]
+fn a_node_that_is_down_is_no_broker_any_more() {
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    cluster.change(|cluster| cluster.stop_node(2, Leaders::Lose).unwrap());
+    let ended = cluster.ottla("doctor").run();
+    assert!(ended.text().contains("1 broker, "), "{}", ended.text());
+}
