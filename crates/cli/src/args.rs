@@ -35,7 +35,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Prints the records of topics, and follows them.
     #[command(after_help = READ_EXAMPLES)]
-    Read(ReadArgs),
+    Read(Box<ReadArgs>),
     /// Lists topics; of those that are named, each partition with its leader, replicas and offsets.
     #[command(after_help = TOPICS_EXAMPLES)]
     Topics(TopicsArgs),
@@ -844,7 +844,7 @@ mod tests {
 
     fn read(line: &str) -> ReadArgs {
         match parse(line).command {
-            Command::Read(args) => args,
+            Command::Read(args) => *args,
             other => panic!("{other:?}"),
         }
     }

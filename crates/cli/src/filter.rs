@@ -10,7 +10,7 @@ use regex::bytes::Regex;
 #[derive(Debug, Clone)]
 pub(crate) enum Pattern {
     /// These bytes, anywhere.
-    Substring(Finder<'static>),
+    Substring(Box<Finder<'static>>),
     /// A match, anywhere.
     Regex(Regex),
 }
@@ -36,7 +36,7 @@ impl FromStr for Pattern {
                 let no_regex = |error| format!("/{pattern}/ is no regular expression: {error}");
                 Regex::new(pattern).map(Self::Regex).map_err(no_regex)
             }
-            None => Ok(Self::Substring(Finder::new(text.as_bytes()).into_owned())),
+            None => Ok(Self::Substring(Box::new(Finder::new(text.as_bytes()).into_owned()))),
         }
     }
 }

@@ -70,7 +70,7 @@ fn act(plan: Plan) -> Result<Exit, Failure> {
     let end = runtime.block_on(async {
         let interrupt = Interrupt::listen()?;
         match plan {
-            Plan::Read(plan) => read::run(plan, interrupt).await,
+            Plan::Read(plan) => read::run(*plan, interrupt).await,
             Plan::Topics(plan) => look::topics(&plan, interrupt).await,
             Plan::Offsets(plan) => look::offsets(&plan, interrupt).await,
             Plan::Doctor(plan) => look::doctor(&plan, interrupt).await,

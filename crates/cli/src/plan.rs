@@ -21,7 +21,7 @@ use crate::{
 /// What a command is going to do; nothing here is open any more.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    Read(ReadPlan),
+    Read(Box<ReadPlan>),
     Topics(TopicsPlan),
     Offsets(OffsetsPlan),
     Doctor(DoctorPlan),
@@ -176,7 +176,7 @@ impl Plan {
     pub(crate) fn new(args: Args, now: SystemTime) -> Result<Self, String> {
         let Args { brokers, command } = args;
         Ok(match command {
-            Command::Read(args) => Self::Read(read(addresses(&brokers)?, args, now)?),
+            Command::Read(args) => Self::Read(Box::new(read(addresses(&brokers)?, *args, now)?)),
             Command::Topics(args) => Self::Topics(topics_plan(addresses(&brokers)?, args)?),
             Command::Offsets(args) => Self::Offsets(offsets(addresses(&brokers)?, args, now)),
             Command::Doctor => Self::Doctor(DoctorPlan { brokers: addresses(&brokers)? }),
@@ -364,7 +364,7 @@ mod tests {
 
     fn read(line: &str) -> ReadPlan {
         match plan(line) {
-            Ok(Plan::Read(plan)) => plan,
+            Ok(Plan::Read(plan)) => *plan,
             other => panic!("{other:?}"),
         }
     }
