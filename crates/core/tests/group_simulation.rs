@@ -248,6 +248,16 @@ impl Chaos {
             false => THEMES[rng.usize(0..THEMES.len())].to_vec(),
         };
         kinds.push(Kind::Join);
+        if kinds.contains(&Kind::Static) {
+            // A static leader that comes back takes what there is now for what it had assigned from, as Java's does: what
+            // came in between waits for the next rebalance.
+            kinds.retain(|kind| !matches!(kind, Kind::Grow | Kind::NewTopic));
+            for topic in &topics {
+                if world.truth.life(topic).is_none() {
+                    world.topic(topic, rng.i32(1..=4));
+                }
+            }
+        }
         let pace = ms(rng.u64(5..=800));
         let member = some_shape(&mut rng);
         let (down, dark) = (Vec::new(), Vec::new());
