@@ -1,6 +1,6 @@
 //! Done with a message, or not: the verbs of readers whose offsets a group stores.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use ottla_core::{Commit, CommitOffset, Committed, TopicPartition};
 
@@ -234,7 +234,7 @@ impl Shared {
         batch.ack()
     }
 
-    async fn commit_at(&self, what: Commit, offset: i64) -> Result<(), Error> {
+    async fn commit_at(self: &Arc<Self>, what: Commit, offset: i64) -> Result<(), Error> {
         let at = |error| Error::commit(error, offset);
         self.commit(what).map_err(at)?.wait().await.map_err(at)
     }

@@ -33,6 +33,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.note_panic();
+        }
         self.0.end();
     }
 }

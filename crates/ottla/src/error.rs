@@ -24,6 +24,8 @@ enum Inner {
     Config(String),
     #[error("no tokio runtime here: open a reader inside one")]
     Runtime,
+    #[error("the reader's task panicked: it needs a tokio runtime with timers and I/O (enable_all)")]
+    Panicked,
     #[error("the reader is closed")]
     Closed,
     #[error(transparent)]
@@ -48,7 +50,7 @@ enum Inner {
 pub enum ErrorKind {
     /// The configuration, or an argument: it names everything that is wrong with it.
     Config,
-    /// The caller: a reader was opened outside of a tokio runtime.
+    /// The caller: a reader was opened outside of a tokio runtime, or in one without timers or I/O.
     Runtime,
     /// Nobody: the reader was closed.
     Closed,
@@ -78,7 +80,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match &*self.0 {
             Inner::Config(_) => ErrorKind::Config,
-            Inner::Runtime => ErrorKind::Runtime,
+            Inner::Runtime | Inner::Panicked => ErrorKind::Runtime,
             Inner::Closed => ErrorKind::Closed,
             Inner::NotRead(_) => ErrorKind::NotRead,
             Inner::Commit(error) | Inner::CommitAt { error, .. } => commit_kind(error),
@@ -152,6 +154,10 @@ impl Error {
 
     pub(crate) fn runtime() -> Self {
         Self(Box::new(Inner::Runtime))
+    }
+
+    pub(crate) fn panicked() -> Self {
+        Self(Box::new(Inner::Panicked))
     }
 
     pub(crate) fn closed() -> Self {

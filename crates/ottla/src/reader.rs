@@ -207,7 +207,7 @@ impl<K> Reader<K> {
     fn find_walk(&mut self, context: &mut Context<'_>) -> Result<Poll<bool>, Error> {
         let (walk, aside) = (&mut self.walk, &mut self.aside);
         let found = match self.shared.take(context.waker(), || go_on(walk, aside)) {
-            Next::Closed => return Err(Error::closed()),
+            Next::Closed => return Err(self.shared.why_closed()),
             Next::Begun(walk) => walk,
             Next::Taken(Take::Part(part)) => Walk::new(part),
             Next::Taken(Take::Fault(fault)) => return Err(fault.into()),

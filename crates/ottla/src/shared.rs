@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     farewell: Option<Duration>,
     /// Whether closing has begun, for those who must not wait for the lock.
     closing: AtomicBool,
+    /// The driver panicked.
+    panicked: AtomicBool,
 }
 
 /// How far its life is.
@@ -138,6 +140,7 @@ impl Shared {
             budget,
             farewell,
             closing: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&shared);
         shared.ledger.on_room(move || {
@@ -284,7 +287,17 @@ impl Shared {
     /// An error once closing has begun.
     #[inline]
     pub(crate) fn open(&self) -> Result<(), Error> {
-        if self.is_closed() { Err(Error::closed()) } else { Ok(()) }
+        if self.is_closed() { Err(self.why_closed()) } else { Ok(()) }
+    }
+
+    /// What is said of a reader that has ended.
+    pub(crate) fn why_closed(&self) -> Error {
+        if self.panicked.load(Ordering::Relaxed) { Error::panicked() } else { Error::closed() }
+    }
+
+    /// The driver could not go on.
+    pub(crate) fn note_panic(&self) {
+        self.panicked.store(true, Ordering::Relaxed);
     }
 
     /// When closing has had its time.

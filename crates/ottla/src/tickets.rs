@@ -1,6 +1,6 @@
 //! Who waits for what the coordinator says.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use ottla_core::{Commit, CommitError, Committed, Settled, Ticket, TopicPartition};
 use tokio::sync::oneshot;
@@ -35,43 +35,62 @@ impl Tickets {
     }
 }
 
-/// Something that the coordinator was asked for. Dropping it takes nothing back.
+/// Something that the coordinator was asked for. Dropping it takes nothing back; only nobody waits for it any more.
 #[must_use = "it is on its way, but nobody learns how it went"]
-pub(crate) struct Answer<T>(oneshot::Receiver<Result<T, CommitError>>);
+pub(crate) struct Answer<T> {
+    receiver: oneshot::Receiver<Result<T, CommitError>>,
+    _waits: Waits,
+}
 
 impl<T> Answer<T> {
-    pub(crate) async fn wait(self) -> Result<T, CommitError> {
-        self.0.await.unwrap_or(Err(CommitError::Closed))
+    pub(crate) async fn wait(mut self) -> Result<T, CommitError> {
+        (&mut self.receiver).await.unwrap_or(Err(CommitError::Closed))
+    }
+}
+
+/// Somebody waits. Who gives up leaves nothing behind, however long the coordinator is silent.
+struct Waits {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.shared.with_tickets(|machine, tickets| {
+            tickets.commits.remove(&self.ticket);
+            tickets.looks.remove(&self.ticket);
+            machine.forget(self.ticket);
+        });
     }
 }
 
 impl Shared {
     /// Commits, unless closing has begun.
-    pub(crate) fn commit(&self, what: Commit) -> Result<Answer<()>, CommitError> {
+    pub(crate) fn commit(self: &Arc<Self>, what: Commit) -> Result<Answer<()>, CommitError> {
         if self.is_closed() { Err(CommitError::Closed) } else { self.commit_to_the_end(what) }
     }
 
     /// Commits also while the reader is being closed.
-    pub(crate) fn commit_to_the_end(&self, what: Commit) -> Result<Answer<()>, CommitError> {
+    pub(crate) fn commit_to_the_end(self: &Arc<Self>, what: Commit) -> Result<Answer<()>, CommitError> {
         self.with_tickets(|machine, tickets| {
             let ticket = machine.commit(what)?;
-            let (waits, answer) = oneshot::channel();
+            let (waits, receiver) = oneshot::channel();
             tickets.commits.insert(ticket, waits);
-            Ok(Answer(answer))
+            Ok(Answer { receiver, _waits: Waits { shared: self.clone(), ticket } })
         })
         .unwrap_or(Err(CommitError::Closed))
     }
 
     /// Looks up what is committed.
-    pub(crate) fn committed(&self, partitions: Vec<TopicPartition>) -> Result<Answer<Offsets>, CommitError> {
+    pub(crate) fn committed(self: &Arc<Self>, partitions: Vec<TopicPartition>) -> Result<Answer<Offsets>, CommitError> {
         if self.is_closed() {
             return Err(CommitError::Closed);
         }
         let asked = self.with_tickets(|machine, tickets| {
             let ticket = machine.committed(partitions);
-            let (waits, answer) = oneshot::channel();
+            let (waits, receiver) = oneshot::channel();
             tickets.looks.insert(ticket, waits);
-            Answer(answer)
+            Answer { receiver, _waits: Waits { shared: self.clone(), ticket } }
         });
         asked.ok_or(CommitError::Closed)
     }

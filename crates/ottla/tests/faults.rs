@@ -559,3 +559,14 @@ async fn an_advertised_address_that_cannot_be_reached_is_named_beside_who_named_
     }
     println!("{error}");
 }
+
+#[test]
+fn a_runtime_without_timers_is_named() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let error = runtime.block_on(async {
+        let mut reader = Reader::builder("127.0.0.1:1").topic("t").open().unwrap();
+        reader.next().await.unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::Runtime, "{error}");
+    assert!(error.to_string().contains("timers"), "{error}");
+}

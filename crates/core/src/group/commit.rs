@@ -281,6 +281,20 @@ impl Machine {
         Ticket(group.commits.next_ticket)
     }
 
+    /// Nobody waits for it any more. What was to be committed is committed all the same.
+    pub fn forget(&mut self, ticket: Ticket) {
+        let Some(group) = &mut self.group else { return };
+        group.recalls.forget(ticket);
+        let commits = &mut group.commits;
+        if commits.waiting.remove(&ticket).is_none() {
+            return;
+        }
+        let flying = commits.flight.iter_mut().flat_map(|flight| flight.items.values_mut());
+        for want in commits.wanted.values_mut().chain(flying.map(|item| &mut item.want)) {
+            want.tickets.retain(|waiting| *waiting != ticket);
+        }
+    }
+
     /// What came of something that somebody waits for.
     pub fn poll_settled(&mut self) -> Option<(Ticket, Settled)> {
         self.group.as_mut()?.commits.settled.pop_front()

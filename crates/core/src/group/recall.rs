@@ -55,6 +55,16 @@ struct Query {
     partitions: Vec<TopicPartition>,
 }
 
+impl Recalls {
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        let Some(place) = self.queries.iter().position(|query| query.ticket == ticket) else { return };
+        self.queries.remove(place);
+        if let Some(asked) = self.asked.as_mut().filter(|asked| place < asked.queries) {
+            asked.queries -= 1;
+        }
+    }
+}
+
 /// An answer's offsets, by topic and partition.
 type Offsets = BTreeMap<(String, i32), Result<Option<Committed>, Code>>;
 
