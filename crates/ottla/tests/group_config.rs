@@ -105,6 +105,10 @@ fn each_fault_is_told_alone() {
         ),
         (builder("g").heartbeat_interval(Duration::ZERO).open(), "heartbeat_interval 0ns is less than 1 ms"),
         (
+            builder("g").rebalance_timeout(Duration::from_secs(3)).open(),
+            "rebalance_timeout 3s is not longer than heartbeat_interval 3s",
+        ),
+        (
             builder("g").retention(Duration::MAX).open(),
             "retention 18446744073709551615.999999999s is more than 9223372036854775.807s",
         ),

@@ -269,6 +269,12 @@ fn check_member(group: &GroupConfig, faults: &mut Vec<String>) {
             "heartbeat_interval {beat:?} is not shorter than session_timeout {session:?}; a third of it or less is advised"
         ));
     }
+    // Whoever notices a rebalance only when it is over is thrown out each time, and so are the others by turns.
+    let rebalance = group.rebalance_timeout;
+    if rebalance >= MS && rebalance <= beat {
+        faults
+            .push(format!("rebalance_timeout {rebalance:?} is not longer than heartbeat_interval {beat:?}"));
+    }
     check_assignors(&group.assignors, faults);
 }
 
