@@ -134,7 +134,8 @@ impl<K> Reader<K> {
     pub async fn close(mut self) -> Result<(), Error> {
         self.shared.close();
         let Some(driver) = self.driver.take() else { return Ok(()) };
-        if tokio::runtime::Handle::try_current().is_err() {
+        tokio::task::yield_now().await; // a driver that has nothing to leave ends here
+        if driver.is_finished() || tokio::runtime::Handle::try_current().is_err() {
             let _ = driver.await; // without a runtime here there is no clock; the driver runs on its own
         } else if tokio::time::timeout(self.shared.options.close_timeout + GRACE, driver).await.is_err() {
             return Err(Error::connection("the reader's tasks did not end in time"));

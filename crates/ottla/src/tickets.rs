@@ -82,7 +82,10 @@ impl Shared {
     }
 
     /// Looks up what is committed.
-    pub(crate) fn committed(self: &Arc<Self>, partitions: Vec<TopicPartition>) -> Result<Answer<Offsets>, CommitError> {
+    pub(crate) fn committed(
+        self: &Arc<Self>,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<Answer<Offsets>, CommitError> {
         if self.is_closed() {
             return Err(CommitError::Closed);
         }

@@ -565,7 +565,9 @@ fn a_runtime_without_timers_is_named() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let error = runtime.block_on(async {
         let mut reader = Reader::builder("127.0.0.1:1").topic("t").open().unwrap();
-        reader.next().await.unwrap_err()
+        let error = reader.next().await.unwrap_err();
+        reader.close().await.unwrap();
+        error
     });
     assert_eq!(error.kind(), ErrorKind::Runtime, "{error}");
     assert!(error.to_string().contains("timers"), "{error}");
