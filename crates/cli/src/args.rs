@@ -257,12 +257,12 @@ FORMAT, in kcat's letters:
   Bytes are printed as they are; null prints nothing.
 
 TIME: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m,
--2h, -1d before now. It means the first record that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as
-it was at the start.
+-2h, -1d before now. It means the first record that is not older. --until @TIME never waits: in a partition without a
+record that late it stops at the end as it was at the start.
 
 --key, --value and --header look into the bytes as they are in the topic, before any formatting. A text is looked for
-anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case, ^ and $ hold it fast); null holds nothing. --skip and
---sample then count what is left, -n what is printed. --tail finds the last ones that are left, however far back they
+anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case; /^4711$/ is exactly 4711); null holds nothing. --skip
+and --sample then count what is left, -n what is printed. --tail finds the last ones that are left, however far back they
 are; it prints those of a partition in the order of their offsets.
 
 Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
@@ -288,11 +288,11 @@ Examples:
   ottla read orders                                  all there is, then follow
   ottla read orders --until end > orders.txt         all there is, then stop
   ottla read orders --tail 10                        the last ten records
-  ottla read orders --key 4711 --tail 1              the last one for the key 4711
+  ottla read orders --key '/^4711$/' --tail 1        the last one for the key 4711
   ottla read orders --value '/\"total\":[0-9]{4}/' --until end
   ottla read orders --from -10 --until end           the last ten offsets of each partition
   ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
-  ottla read orders --key 4711 --from @2026-11-29T12:00 --until @2026-11-29T18:00 --json
+  ottla read orders --key '/^4711$/' --from @2026-11-29T12:00 --until @2026-11-29T18:00 --json
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
   ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
   ottla read orders --json | jq .value
@@ -338,7 +338,8 @@ pub(crate) struct OffsetsArgs {
 const OFFSETS_EXAMPLES: &str = "\
 BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
 of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00
-or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that late, OFFSET is the end.
+or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that
+late, OFFSET is the end.
 
 Examples:
   ottla offsets orders
@@ -636,7 +637,9 @@ impl FromStr for From {
             None => digits(text).map(Self::Offset),
         };
         let parsed = parsed.or_else(|| forgotten_at(text).map(Self::At));
-        parsed.ok_or_else(|| "write earliest, latest, an offset, -N or @TIME (as in @-15m)".to_owned())
+        parsed.ok_or_else(|| {
+            "write earliest, latest, an offset, -N or @TIME (as in @-15m or @2026-11-30T08:00)".to_owned()
+        })
     }
 }
 
@@ -661,14 +664,15 @@ impl FromStr for Until {
         let parsed = digits(text).map(Self::Offset).or_else(|| forgotten_at(text).map(Self::At));
         parsed.ok_or_else(|| match text.strip_prefix('-').and_then(digits::<u64>) {
             Some(_) => "--until knows no -N: write end, an offset or @TIME".to_owned(),
-            None => "write end, an offset or @TIME (as in @-15m)".to_owned(),
+            None => "write end, an offset or @TIME (as in @-15m or @2026-11-30T08:00)".to_owned(),
         })
     }
 }
 
-/// What can be nothing but a time is one also without its `@`: `2026-11-30`, `-15m`.
+/// A date is a time also without its `@`. `-15m` is not: one letter less, and it is the last 15 offsets.
 fn forgotten_at(text: &str) -> Option<Moment> {
-    text.bytes().any(|byte| !byte.is_ascii_digit()).then(|| text.parse().ok())?
+    let is_date = text.contains('-') && !text.starts_with('-');
+    is_date.then(|| text.parse().ok())?
 }
 
 /// A time, with or without the `@` that stands before it elsewhere.
@@ -874,7 +878,6 @@ mod tests {
             ("-100", From::Last(100)),
             ("@5", From::At(time)),
             ("@-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
-            ("-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
             ("1970-01-01T00:00:00.005Z", From::At(time)),
         ] {
             assert_eq!(read(&format!("ottla read orders --from {text} -n 1")).from, from);
