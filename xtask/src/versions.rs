@@ -15,7 +15,7 @@ use crate::kafka::node::Settings;
 use crate::readback;
 use crate::test::{self, for_groups, is_apart};
 use crate::workspace::{cargo, release_ottla};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the tests run on, beside the newest.
@@ -81,8 +81,13 @@ pub(crate) struct Ignored {
 pub(crate) fn tests_for(version: &str, packages: &[&str]) -> Result<Vec<Ignored>> {
     let (beyond, held): (Vec<_>, Vec<_>) =
         ignored_tests(packages)?.into_iter().partition(|test| test.is_beyond(version));
+    let mut by_needs = BTreeMap::<_, BTreeSet<_>>::new();
     for test in &beyond {
-        eprintln!("  left out on {version}: {}, which {}", test.name, test.needs);
+        by_needs.entry(&*test.needs).or_default().insert(&*test.name);
+    }
+    for (needs, names) in by_needs {
+        let names: Vec<_> = names.into_iter().collect();
+        eprintln!("  left out on {version}, since it {needs}:\n    {}", names.join("\n    "));
     }
     Ok(held)
 }
