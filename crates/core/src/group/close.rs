@@ -25,6 +25,8 @@ pub(super) struct Closing {
     deadline: Instant,
     /// The farewell that waits for its answer.
     leaving: Option<u64>,
+    /// It was said before, and not taken: the next one waits for the pause that followed.
+    tried: bool,
     told: bool,
 }
 
@@ -37,7 +39,7 @@ impl Machine {
             return;
         }
         group.commits.unfinished = None; // of an earlier rebalance: that was told then
-        group.closing = Some(Closing { deadline, leaving: None, told: false });
+        group.closing = Some(Closing { deadline, leaving: None, tried: false, told: false });
         if let Phase::Revoking(revoking) = &mut group.phase {
             let until = now + part_of(deadline - now, 4, 5);
             revoking.deadline = revoking.deadline.min(until);
@@ -86,12 +88,13 @@ impl Machine {
         if !group.config.member || group.is_static() || group.member.is_empty() {
             return self.enter_left();
         }
-        let may = group.not_before.is_none();
-        if group.closing.as_ref().is_some_and(|closing| may && closing.leaving.is_none())
+        let pauses = group.not_before.is_some();
+        let may = |closing: &Closing| closing.leaving.is_none() && !(closing.tried && pauses);
+        if group.closing.as_ref().is_some_and(may)
             && let Some(id) = self.send_leave(now, "the reader is closed")
             && let Some(closing) = self.group.as_mut().and_then(|group| group.closing.as_mut())
         {
-            closing.leaving = Some(id);
+            (closing.leaving, closing.tried) = (Some(id), true);
         }
     }
 

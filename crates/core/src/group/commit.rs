@@ -33,6 +33,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
+impl Ticket {
+    pub(super) const FIRST: Self = Self(0);
+
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// What to commit.
 #[derive(Debug, Clone)]
 pub enum Commit {
@@ -154,6 +162,8 @@ pub(super) struct Commits {
     waiting: BTreeMap<Ticket, Waiting>,
     pub(super) settled: VecDeque<(Ticket, Settled)>,
     next_ticket: u64,
+    /// Tickets that stand somewhere and that nobody waits for any more.
+    stale: usize,
     /// When to look again for what was acknowledged.
     due: Option<Instant>,
     /// What was in the way the last time.
@@ -202,6 +212,9 @@ struct Waiting {
     error: Option<CommitError>,
 }
 
+/// So few tickets that nobody waits for are not looked for.
+const STALE_MAX: usize = 256;
+
 impl Want {
     /// Nobody waits for it in particular.
     fn is_idle(&self) -> bool {
@@ -212,6 +225,18 @@ impl Want {
 impl Commits {
     pub(super) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.flight.is_none()
+    }
+
+    /// Takes out what nobody waits for, once that is the larger part.
+    fn sweep(&mut self) {
+        if self.stale < STALE_MAX || self.stale < self.waiting.len() {
+            return;
+        }
+        let flying = self.flight.iter_mut().flat_map(|flight| flight.items.values_mut());
+        for want in self.wanted.values_mut().chain(flying.map(|item| &mut item.want)) {
+            want.tickets.retain(|ticket| self.waiting.contains_key(ticket));
+        }
+        self.stale = 0;
     }
 
     /// Whether a request that is under way takes care of what is done.
@@ -286,12 +311,9 @@ impl Machine {
         let Some(group) = &mut self.group else { return };
         group.recalls.forget(ticket);
         let commits = &mut group.commits;
-        if commits.waiting.remove(&ticket).is_none() {
-            return;
-        }
-        let flying = commits.flight.iter_mut().flat_map(|flight| flight.items.values_mut());
-        for want in commits.wanted.values_mut().chain(flying.map(|item| &mut item.want)) {
-            want.tickets.retain(|waiting| *waiting != ticket);
+        if commits.waiting.remove(&ticket).is_some() {
+            commits.stale += 1;
+            commits.sweep();
         }
     }
 

@@ -36,7 +36,8 @@ pub(super) enum Recalled {
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
     asked: Option<Asked>,
-    queries: Vec<Query>,
+    /// What others want to know, in the order in which they asked.
+    queries: BTreeMap<Ticket, Vec<TopicPartition>>,
     /// Some of our partitions may have to be asked for.
     pub(super) wanting: bool,
 }
@@ -45,23 +46,13 @@ pub(super) struct Recalls {
 struct Asked {
     id: u64,
     cursors: Vec<usize>,
-    /// How many of the queries, from the first on, it answers.
-    queries: usize,
-}
-
-#[derive(Debug)]
-struct Query {
-    ticket: Ticket,
-    partitions: Vec<TopicPartition>,
+    /// The last of the queries that it answers.
+    last: Option<Ticket>,
 }
 
 impl Recalls {
     pub(super) fn forget(&mut self, ticket: Ticket) {
-        let Some(place) = self.queries.iter().position(|query| query.ticket == ticket) else { return };
-        self.queries.remove(place);
-        if let Some(asked) = self.asked.as_mut().filter(|asked| place < asked.queries) {
-            asked.queries -= 1;
-        }
+        self.queries.remove(&ticket);
     }
 }
 
@@ -73,7 +64,7 @@ impl Machine {
     pub fn committed(&mut self, partitions: Vec<TopicPartition>) -> Ticket {
         let ticket = self.next_ticket();
         if let Some(group) = &mut self.group {
-            group.recalls.queries.push(Query { ticket, partitions });
+            group.recalls.queries.insert(ticket, partitions);
         }
         ticket
     }
@@ -91,13 +82,13 @@ impl Machine {
                 && cursor.stake.as_ref().is_some_and(|stake| stake.recalled == Recalled::Wanted)
         };
         let cursors: Vec<usize> = group.owned.iter().filter(wants).copied().collect();
-        let queries = group.recalls.queries.len();
-        if cursors.is_empty() && queries == 0 {
+        let last = group.recalls.queries.keys().next_back().copied();
+        if cursors.is_empty() && last.is_none() {
             return self.want_recalls(false);
         }
         let Some(peer) = self.coordinator_peer() else { return };
         let mut topics: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
-        let asked = group.recalls.queries.iter().flat_map(|query| &query.partitions);
+        let asked = group.recalls.queries.values().flatten();
         for at in cursors.iter().map(|&index| &self.cursors[index].at).chain(asked) {
             topics.entry(at.topic.to_string()).or_default().insert(at.partition);
         }
@@ -111,7 +102,7 @@ impl Machine {
             self.set_recalled(index, Recalled::Asked(id));
         }
         if let Some(group) = &mut self.group {
-            group.recalls.asked = Some(Asked { id, cursors, queries });
+            group.recalls.asked = Some(Asked { id, cursors, last });
         }
         self.want_recalls(false);
     }
@@ -180,7 +171,9 @@ impl Machine {
 
     fn answer_queries(&mut self, asked: &Asked, offsets: &Offsets) {
         let Some(group) = &mut self.group else { return };
-        for query in group.recalls.queries.drain(..asked.queries) {
+        let queries = &mut group.recalls.queries;
+        let later = queries.split_off(&asked.last.map_or(Ticket::FIRST, Ticket::next));
+        for (ticket, partitions) in std::mem::replace(queries, later) {
             let of = |at: &TopicPartition| {
                 let found = offsets.get(&(at.topic.to_string(), at.partition));
                 match found.cloned().unwrap_or(Err(Code::UNKNOWN_SERVER_ERROR)) {
@@ -188,8 +181,8 @@ impl Machine {
                     Err(code) => Err(CommitError::refused(&group.config.id, vec![(at.clone(), code)])),
                 }
             };
-            let answer = query.partitions.iter().map(of).collect();
-            group.commits.settled.push_back((query.ticket, Settled::Committed(answer)));
+            let answer = partitions.iter().map(of).collect();
+            group.commits.settled.push_back((ticket, Settled::Committed(answer)));
         }
     }
 
@@ -222,8 +215,8 @@ impl Machine {
     pub(super) fn fail_queries(&mut self, error: &CommitError) {
         let Some(group) = &mut self.group else { return };
         group.recalls.asked = None;
-        for query in group.recalls.queries.drain(..) {
-            group.commits.settled.push_back((query.ticket, Settled::Committed(Err(error.clone()))));
+        for ticket in std::mem::take(&mut group.recalls.queries).into_keys() {
+            group.commits.settled.push_back((ticket, Settled::Committed(Err(error.clone()))));
         }
     }
 
