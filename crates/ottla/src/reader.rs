@@ -53,7 +53,7 @@ impl<K> std::fmt::Debug for Reader<K> {
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Reader {
-    /// Describes a reader of the cluster at `bootstrap`: one or more `host:port`, separated by commas
+    /// Describes a reader of the cluster at `bootstrap`: one or more `host:port` (`host` alone means port 9092), separated by commas
     /// (`bootstrap.servers`).
     pub fn builder(bootstrap: impl Into<String>) -> Builder {
         Builder::new(bootstrap.into())

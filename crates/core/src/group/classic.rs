@@ -132,7 +132,10 @@ impl Machine {
             Verdict::Stale | Verdict::Rebalance => self.again(now),
             Verdict::Fenced => self.fenced(now, Place::Join, code),
             Verdict::Fatal => {
-                self.fail_group(Place::Join, code, None);
+                let session = group.config.session_timeout;
+                let said = (code == Code::INVALID_SESSION_TIMEOUT)
+                    .then(|| format!("session_timeout is {session:?}"));
+                self.fail_group(Place::Join, code, said);
                 self.pause_group(now);
             }
             Verdict::Retry | Verdict::Refuse => {
