@@ -33,5 +33,5 @@ pub use group::{
     tenure::{AckError, Tenure},
 };
 pub use machine::{Machine, NotRead};
-pub use request::{AskError, Asked, Body, FetchAsk, Reply, Request};
+pub use request::{AskError, Asked, Body, FetchAsk, KnowsInstances, Reply, Request};
 pub use timer::Why;

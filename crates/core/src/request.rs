@@ -132,7 +132,7 @@ pub enum Reply {
     /// To [`Body::FindCoordinator`].
     Coordinator(FindCoordinatorResponse),
     /// To [`Body::Join`].
-    Join(JoinGroupResponse),
+    Join(JoinGroupResponse, KnowsInstances),
     /// To [`Body::Sync`].
     Sync(SyncGroupResponse),
     /// To [`Body::Heartbeat`].
@@ -144,6 +144,11 @@ pub enum Reply {
     /// To [`Body::Leave`].
     Leave(LeaveGroupResponse),
 }
+
+/// Whether the coordinator was told of our instance id (KIP-345); one of before Kafka 2.3 takes every member for a dynamic
+/// one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnowsInstances(pub(crate) bool);
 
 /// Why a request could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +188,10 @@ const FIND_PATIENCE: Duration = Duration::from_secs(3);
 /// The last OffsetCommit version that says how long offsets are kept.
 const RETENTION: i16 = 4;
 
+/// The first versions of JoinGroup and OffsetCommit that carry an instance id.
+const JOIN_INSTANCE: i16 = 5;
+const COMMIT_INSTANCE: i16 = 7;
+
 impl Body {
     /// The request as a frame, in the highest version that both ends speak.
     ///
@@ -209,9 +218,11 @@ impl Body {
             Self::FindCoordinator(group) => {
                 pen.write_as(|version| find(group, version), Kind::FindCoordinator, i16::MAX)
             }
-            Self::Join(body, _) => pen.write(body, Kind::Join, i16::MAX),
-            Self::Sync(body, _) => pen.write(body, Kind::Sync, i16::MAX),
-            Self::Heartbeat(body, _) => pen.write(body, Kind::Heartbeat, i16::MAX),
+            Self::Join(body, _) => pen.write_as(|version| join(body, version), Kind::Join, i16::MAX),
+            Self::Sync(body, _) => pen.write_as(|version| sync(body, version), Kind::Sync, i16::MAX),
+            Self::Heartbeat(body, _) => {
+                pen.write_as(|version| heartbeat(body, version), Kind::Heartbeat, i16::MAX)
+            }
             Self::Recall(ask) => pen.write_as(|version| ask.request(version), Kind::Recall, OFFSETS_BY_NAME),
             Self::Commit(ask) => {
                 let cap = if ask.retention.is_some() { RETENTION } else { OFFSETS_BY_NAME };
@@ -298,6 +309,27 @@ fn find(group: &str, version: i16) -> FindCoordinatorRequest {
     }
 }
 
+/// An instance id from version 5 on; a broker that does not know it has a dynamic member instead.
+fn join(body: &JoinGroupRequest, version: i16) -> JoinGroupRequest {
+    let mut body = body.clone();
+    body.group_instance_id = body.group_instance_id.filter(|_| version >= JOIN_INSTANCE);
+    body
+}
+
+/// An instance id from version 3 on.
+fn sync(body: &SyncGroupRequest, version: i16) -> SyncGroupRequest {
+    let mut body = body.clone();
+    body.group_instance_id = body.group_instance_id.filter(|_| version >= 3);
+    body
+}
+
+/// An instance id from version 3 on.
+fn heartbeat(body: &HeartbeatRequest, version: i16) -> HeartbeatRequest {
+    let mut body = body.clone();
+    body.group_instance_id = body.group_instance_id.filter(|_| version >= 3);
+    body
+}
+
 /// Several members at once from version 3 on.
 fn leave(body: &LeaveGroupRequest, version: i16) -> LeaveGroupRequest {
     match (version, body.members.first()) {
@@ -348,6 +380,7 @@ impl RecallAsk {
 impl CommitAsk {
     fn request(&self, version: i16) -> OffsetCommitRequest {
         let mut request = self.request.clone();
+        request.group_instance_id = request.group_instance_id.filter(|_| version >= COMMIT_INSTANCE);
         if let Some(retention) = self.retention.filter(|_| version <= RETENTION) {
             request.retention_time_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
         }
@@ -398,7 +431,10 @@ impl Asked {
                 Reply::Fetch(FetchReply::outline(response, bytes))
             }
             Kind::FindCoordinator => Reply::Coordinator(self.read::<FindCoordinatorRequest>(frame)?),
-            Kind::Join => Reply::Join(self.read::<JoinGroupRequest>(frame)?),
+            Kind::Join => {
+                let knows = KnowsInstances(self.version >= JOIN_INSTANCE);
+                Reply::Join(self.read::<JoinGroupRequest>(frame)?, knows)
+            }
             Kind::Sync => Reply::Sync(self.read::<SyncGroupRequest>(frame)?),
             Kind::Heartbeat => Reply::Heartbeat(self.read::<HeartbeatRequest>(frame)?),
             Kind::Recall => Reply::Recall(self.read::<OffsetFetchRequest>(frame)?),

@@ -23,7 +23,7 @@ use crate::{
     event::Event,
     fault::Lost,
     machine::{Machine, Purpose},
-    request::Body,
+    request::{Body, KnowsInstances},
 };
 
 /// What the protocol calls groups of consumers.
@@ -92,11 +92,18 @@ impl Machine {
         self.wake_group(due);
     }
 
-    pub(super) fn take_join(&mut self, now: Instant, id: u64, answer: JoinGroupResponse) {
+    pub(super) fn take_join(
+        &mut self,
+        now: Instant,
+        id: u64,
+        answer: JoinGroupResponse,
+        knows: KnowsInstances,
+    ) {
         let Some(group) = &mut self.group else { return };
         if !matches!(group.phase, Phase::Joining { request } if request == id) {
             return;
         }
+        group.knows_instances = knows.0;
         let code = Code(answer.error_code);
         if code != Code::NONE {
             return self.refused_join(now, code, answer.member_id);

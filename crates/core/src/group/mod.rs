@@ -83,6 +83,8 @@ pub(crate) struct Group {
     /// After a failure: not before.
     not_before: Option<Instant>,
     backoff: Backoff,
+    /// Whether the coordinator takes us for a static member if we want to be one.
+    knows_instances: bool,
     /// Why we join the next time (KIP-800).
     reason: String,
     /// Why we are to join anew as soon as we are in.
@@ -202,6 +204,7 @@ impl Group {
             join_after: None,
             not_before: None,
             backoff: Backoff::default(),
+            knows_instances: true,
             reason: "the reader was opened".to_owned(),
             rejoin_wanted: None,
             joined_topics: Vec::new(),
@@ -233,7 +236,7 @@ impl Group {
     }
 
     fn is_static(&self) -> bool {
-        self.config.instance.is_some()
+        self.config.instance.is_some() && self.knows_instances
     }
 }
 
@@ -256,7 +259,7 @@ impl Machine {
     pub(crate) fn take_group(&mut self, now: Instant, id: u64, question: Question, reply: Reply) {
         match (question, reply) {
             (Question::Find, Reply::Coordinator(answer)) => self.take_coordinator(now, id, answer),
-            (Question::Join, Reply::Join(answer)) => self.take_join(now, id, answer),
+            (Question::Join, Reply::Join(answer, knows)) => self.take_join(now, id, answer, knows),
             (Question::Sync, Reply::Sync(answer)) => self.take_sync(now, id, &answer),
             (Question::Heartbeat, Reply::Heartbeat(answer)) => self.take_heartbeat(now, id, &answer),
             (Question::Recall, Reply::Recall(answer)) => self.take_recall(now, id, answer),
