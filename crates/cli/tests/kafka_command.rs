@@ -17,7 +17,7 @@ use serde_json::Value;
 use support::until;
 
 #[test]
-#[ignore = "needs a real Kafka: cargo xtask test"]
+#[ignore = "needs a real Kafka from 2.1 on, which knows zstd: cargo xtask test"]
 fn kafka_every_codec_comes_back_as_it_went() {
     let topic = Topic::created("codecs", 3);
     let mut expected = Vec::new();
