@@ -358,6 +358,7 @@ impl Open {
         loop {
             let may_read = self.shared.lock().cluster.waiting(self.id) < MOST_WAITING;
             tokio::select! {
+                biased; // what is answered goes out first: who does not read it is not served on
                 reply = replies.recv() => match reply {
                     Some(reply) => writer.write_all(&reply).await?,
                     None => break,
