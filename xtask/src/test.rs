@@ -163,8 +163,9 @@ pub(crate) fn restarts(rounds: u32) -> Result<()> {
 pub(crate) fn restarts_of(version: &str, rounds: u32) -> Result<()> {
     let kafka = Kafka::start("restart", &Settings { version: version.into(), ..Settings::default() })?;
     dataset::fill(&kafka.tools(), kafka.dir(), &dataset::named(&["plain6".into()])?, Size::SHORT)?;
+    let tests = versions::tests_for(version, &["--workspace"], |name| name.contains("kafka_restart_"))?;
     let mut test = ignored_tests("kafka_restart*");
-    test.arg("--test-threads=1");
+    test.args(["--test-threads=1", "--exact"]).args(versions::names(&tests));
     test.env(XTASK, own_binary()).env(ROUNDS, rounds.to_string());
     some_passed(test.env(RESTART, kafka.bootstrap()).env(RESTART_DIR, kafka.dir()))
 }

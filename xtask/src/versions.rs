@@ -60,8 +60,7 @@ fn of(version: &str) -> Settings {
 
 /// All tests that a broker of this version can be asked for, and no fewer.
 fn tests_on(kafka: &Kafka, version: &str) -> Result<()> {
-    let mut tests = tests_for(version, &["--workspace"])?;
-    tests.retain(|test| !is_apart(&test.name));
+    let tests = tests_for(version, &["--workspace"], |name| !is_apart(name))?;
     let mut run = test::ignored_tests("kafka*");
     run.arg("--exact").args(names(&tests));
     match test::passed(test::about(&mut run, kafka))? {
@@ -77,10 +76,14 @@ pub(crate) struct Ignored {
     needs: String,
 }
 
-/// The tests in these packages that hold on this version; tells which do not.
-pub(crate) fn tests_for(version: &str, packages: &[&str]) -> Result<Vec<Ignored>> {
-    let (beyond, held): (Vec<_>, Vec<_>) =
-        ignored_tests(packages)?.into_iter().partition(|test| test.is_beyond(version));
+/// Of the tests in these packages that are wanted by their names, those that hold on this version; tells which do not.
+pub(crate) fn tests_for(
+    version: &str,
+    packages: &[&str],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Ignored>> {
+    let wanted = ignored_tests(packages)?.into_iter().filter(|test| is_wanted(&test.name));
+    let (beyond, held): (Vec<_>, Vec<_>) = wanted.partition(|test| test.is_beyond(version));
     let mut by_needs = BTreeMap::<_, BTreeSet<_>>::new();
     for test in &beyond {
         by_needs.entry(&*test.needs).or_default().insert(&*test.name);

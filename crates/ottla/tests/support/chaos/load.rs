@@ -134,19 +134,22 @@ impl Client {
     }
 
     async fn create(&mut self, topic: &str) {
-        let creatable = CreatableTopic {
-            name: topic.to_owned(),
-            num_partitions: PARTITIONS,
-            // As many as the broker makes unless told.
-            replication_factor: -1,
-            ..CreatableTopic::default()
-        };
-        let request = CreateTopicsRequest {
-            topics: vec![creatable],
+        // -1: as many replicas as the broker makes unless told.
+        let request = |replication_factor| CreateTopicsRequest {
+            topics: vec![CreatableTopic {
+                name: topic.to_owned(),
+                num_partitions: PARTITIONS,
+                replication_factor,
+                ..CreatableTopic::default()
+            }],
             timeout_ms: 10_000,
             ..CreateTopicsRequest::default()
         };
-        let response = self.ask_any(&request, i16::MAX).await;
+        let mut response = self.ask_any(&request(-1), i16::MAX).await;
+        if Code(response.topics[0].error_code) == Code::INVALID_REPLICATION_FACTOR {
+            // One of before 2.4 has to be told.
+            response = self.ask_any(&request(1), i16::MAX).await;
+        }
         assert_eq!(Code(response.topics[0].error_code), Code::NONE, "{response:?}");
     }
 
