@@ -172,11 +172,12 @@ impl Shared {
         if state.life != Life::Open {
             return Next::Closed;
         }
-        state.machine.session_may_end(Instant::now());
+        let now = Instant::now();
+        state.machine.session_may_end(now);
         if let Some(begun) = begun() {
             return Next::Begun(begun);
         }
-        let taken = state.machine.take(Instant::now());
+        let taken = state.machine.take(now);
         if let Take::Waiting = taken {
             match &mut state.reader {
                 Some(known) => known.clone_from(waker),

@@ -125,9 +125,26 @@ impl Machine {
         let verdict = verdict(Place::Join, code);
         let Some(group) = &mut self.group else { return };
         group.phase = Phase::Apart;
+        let session = group.config.session_timeout;
+        let said = (code == Code::INVALID_SESSION_TIMEOUT).then(|| format!("session_timeout is {session:?}"));
         match verdict {
             Verdict::Named if group.member.is_empty() && !member.is_empty() => group.member = member,
             Verdict::Named => self.pause_group(now),
+            verdict => self.not_taken_in(now, Place::Join, code, verdict, said),
+        }
+    }
+
+    /// We are apart again, and join when that may help.
+    fn not_taken_in(
+        &mut self,
+        now: Instant,
+        place: Place,
+        code: Code,
+        verdict: Verdict,
+        said: Option<String>,
+    ) {
+        let Some(group) = &mut self.group else { return };
+        match verdict {
             Verdict::Elsewhere => {
                 self.forget_coordinator();
                 self.again(now);
@@ -136,17 +153,14 @@ impl Machine {
                 group.member.clear();
                 self.again(now);
             }
-            Verdict::Stale | Verdict::Rebalance => self.again(now),
-            Verdict::Fenced => self.fenced(now, Place::Join, code),
+            Verdict::Stale | Verdict::Rebalance | Verdict::Named => self.again(now),
+            Verdict::Fenced => self.fenced(place, code),
             Verdict::Fatal => {
-                let session = group.config.session_timeout;
-                let said = (code == Code::INVALID_SESSION_TIMEOUT)
-                    .then(|| format!("session_timeout is {session:?}"));
-                self.fail_group(Place::Join, code, said);
+                self.fail_group(place, code, said);
                 self.pause_group(now);
             }
             Verdict::Retry | Verdict::Refuse => {
-                self.tell_refused(Place::Join, code);
+                self.tell_refused(place, code);
                 self.pause_group(now);
             }
         }
@@ -185,7 +199,8 @@ impl Machine {
         }
         let code = Code(answer.error_code);
         if code != Code::NONE {
-            return self.refused_sync(now, code);
+            group.phase = Phase::Apart;
+            return self.not_taken_in(now, Place::Sync, code, verdict(Place::Sync, code), None);
         }
         match read_assignment(&answer.assignment) {
             Ok(partitions) => {
@@ -203,31 +218,6 @@ impl Machine {
                 if let Some(peer) = self.coordinator_peer() {
                     self.tell(Event::Misbehaved { peer, what });
                 }
-                self.pause_group(now);
-            }
-        }
-    }
-
-    fn refused_sync(&mut self, now: Instant, code: Code) {
-        let Some(group) = &mut self.group else { return };
-        group.phase = Phase::Apart;
-        match verdict(Place::Sync, code) {
-            Verdict::Elsewhere => {
-                self.forget_coordinator();
-                self.again(now);
-            }
-            Verdict::Unknown => {
-                group.member.clear();
-                self.again(now);
-            }
-            Verdict::Fenced => self.fenced(now, Place::Sync, code),
-            Verdict::Fatal => {
-                self.fail_group(Place::Sync, code, None);
-                self.pause_group(now);
-            }
-            Verdict::Stale | Verdict::Rebalance | Verdict::Named => self.again(now),
-            Verdict::Retry | Verdict::Refuse => {
-                self.tell_refused(Place::Sync, code);
                 self.pause_group(now);
             }
         }
@@ -325,7 +315,7 @@ impl Machine {
         }
         match verdict {
             Verdict::Unknown => group.member.clear(),
-            Verdict::Fenced => return self.fenced(now, place, code),
+            Verdict::Fenced => return self.fenced(place, code),
             _ => {}
         }
         self.hardly_lasted(now, self.config.backoff_max);
@@ -337,7 +327,7 @@ impl Machine {
     }
 
     /// Another process has our place, for good: asking for it again would only throw that one out in turn.
-    fn fenced(&mut self, _now: Instant, place: Place, code: Code) {
+    fn fenced(&mut self, place: Place, code: Code) {
         self.fail_group(place, code, Some("another process has joined with the same instance id".to_owned()));
         self.lose(&format!("{place}: the coordinator answered {code}"));
         self.enter(Phase::Left);

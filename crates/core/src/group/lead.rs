@@ -139,9 +139,10 @@ impl Machine {
     }
 }
 
-/// Runs the assignor; what it returns is checked, for it may be the user's.
+/// What each member is assigned, as it is sent; and what was odd about the members.
 type Assigned = (Vec<(String, Bytes)>, Vec<String>);
 
+/// Runs the assignor; what it returns is checked, for it may be the user's.
 fn assign(
     assignor: &dyn Assignor,
     members: Vec<(GroupMember, Option<String>)>,

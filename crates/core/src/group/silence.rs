@@ -52,12 +52,13 @@ impl Machine {
     }
 
     pub(super) fn reader_may_be_silent(&mut self, now: Instant) {
-        let (sign, waits) = (self.sign(), self.reader_starves());
         let Some(group) = &mut self.group else { return };
         let (Some(interval), Phase::Stable) = (group.config.max_poll_interval, &group.phase) else { return };
         // The group is woken for other reasons, too.
         let is_due = group.silence.due.take_if(|due| *due <= now).is_some();
         let Some((seen, since)) = group.silence.seen.filter(|_| is_due) else { return };
+        let (sign, waits) = (self.sign(), self.reader_starves());
+        let Some(group) = &mut self.group else { return };
         if waits || seen != sign {
             group.silence.seen = Some((sign, now));
         } else if now >= since + interval {
