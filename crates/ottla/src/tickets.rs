@@ -39,24 +39,28 @@ impl Tickets {
 #[must_use = "it is on its way, but nobody learns how it went"]
 pub(crate) struct Answer<T> {
     receiver: oneshot::Receiver<Result<T, CommitError>>,
-    _waits: Waits,
+    waits: Waits,
 }
 
 impl<T> Answer<T> {
     pub(crate) async fn wait(mut self) -> Result<T, CommitError> {
-        (&mut self.receiver).await.unwrap_or(Err(CommitError::Closed))
+        let answer = (&mut self.receiver).await;
+        self.waits.shared = None; // whoever answered has taken the ticket out
+        answer.unwrap_or(Err(CommitError::Closed))
     }
 }
 
 /// Somebody waits. Who gives up leaves nothing behind, however long the coordinator is silent.
 struct Waits {
-    shared: Arc<Shared>,
+    /// Until the answer is there.
+    shared: Option<Arc<Shared>>,
     ticket: Ticket,
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        self.shared.with_tickets(|machine, tickets| {
+        let Some(shared) = &self.shared else { return };
+        shared.with_tickets(|machine, tickets| {
             tickets.commits.remove(&self.ticket);
             tickets.looks.remove(&self.ticket);
             machine.forget(self.ticket);
@@ -76,7 +80,7 @@ impl Shared {
             let ticket = machine.commit(what)?;
             let (waits, receiver) = oneshot::channel();
             tickets.commits.insert(ticket, waits);
-            Ok(Answer { receiver, _waits: Waits { shared: self.clone(), ticket } })
+            Ok(Answer { receiver, waits: Waits { shared: Some(self.clone()), ticket } })
         })
         .unwrap_or(Err(CommitError::Closed))
     }
@@ -93,7 +97,7 @@ impl Shared {
             let ticket = machine.committed(partitions);
             let (waits, receiver) = oneshot::channel();
             tickets.looks.insert(ticket, waits);
-            Answer { receiver, _waits: Waits { shared: self.clone(), ticket } }
+            Answer { receiver, waits: Waits { shared: Some(self.clone()), ticket } }
         });
         asked.ok_or(CommitError::Closed)
     }

@@ -350,15 +350,11 @@ impl Machine {
 
     /// Ends the turn of a partition that is still ours: it may be committed, and nothing of it is handed out.
     fn retire(&mut self, index: usize) {
-        self.uncount(index);
+        self.give_up(index, self.cursors[index].next);
         let cursor = &mut self.cursors[index];
         cursor.turn.end();
         cursor.phase = CursorPhase::Idle;
-        cursor.live = None;
         cursor.retry_at = None;
-        cursor.queue.clear();
-        cursor.queued_bytes = 0;
-        self.unready(index);
         self.touch(index);
     }
 

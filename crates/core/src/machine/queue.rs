@@ -95,7 +95,7 @@ impl Machine {
     }
 
     /// Forgets what is queued of a partition, to be fetched again from `next` on.
-    pub(super) fn give_up(&mut self, index: usize, next: i64) {
+    pub(crate) fn give_up(&mut self, index: usize, next: i64) {
         self.uncount(index);
         let cursor = &mut self.cursors[index];
         cursor.next = next;
