@@ -219,7 +219,8 @@ pub struct GroupConfig {
     pub commit_interval: Duration,
     /// How long the broker keeps committed offsets; `None`: as long as it is configured to (`offsets.retention.minutes`).
     pub retention: Option<Duration>,
-    /// Wait for offsets that a transaction is about to commit (KIP-447).
+    /// Look up only offsets that nothing can change any more (KIP-447): none that a transaction is about to commit, and from
+    /// a coordinator that has just taken over none older than what the one before it has answered.
     pub require_stable: bool,
     /// Commit where reading begins, where nothing was committed yet.
     pub commit_start: bool,
@@ -241,7 +242,7 @@ impl Default for GroupConfig {
             rack: None,
             commit_interval: Duration::from_secs(1),
             retention: None,
-            require_stable: false,
+            require_stable: true,
             commit_start: true,
             hooks: false,
         }

@@ -1297,13 +1297,27 @@ fn an_answer_that_leaves_partitions_out_is_asked_for_again() {
 fn an_offset_that_a_transaction_is_about_to_commit_is_waited_for_and_no_other() {
     let mut world = filled(1, 2, 10);
     world.cluster.set_unstable(G, "t", 0, true);
-    let one = member_with(&mut world, |_, group| group.require_stable = true);
+    let one = member(&mut world);
     world.until(secs(2), "the other is read", |w| w.offsets(one, "t", 1).len() == 10);
     let asked = asked_of_coordinators(&mut world, one, secs(20));
     assert!(asked <= 40, "{asked} requests in 20 s");
     assert_eq!(world.offsets(one, "t", 0).len(), 0);
     world.cluster.set_unstable(G, "t", 0, false);
     world.until(secs(7), "then it is read", all_committed);
+}
+
+#[test]
+fn what_a_transaction_is_about_to_commit_is_answered_when_it_has() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    world.cluster.set_unstable(G, "t", 1, true);
+    let ticket = world.committed(one, &tp("t", 1));
+    let asked = asked_of_coordinators(&mut world, one, secs(20));
+    assert!(asked <= 40, "{asked} requests in 20 s");
+    assert!(world.clients[one].caller.answer(ticket).is_none());
+    world.cluster.set_unstable(G, "t", 1, false);
+    world.until(secs(7), "it is answered", |w| w.clients[one].caller.answer(ticket).is_some());
+    assert!(matches!(world.clients[one].caller.answer(ticket), Some(Settled::Committed(Ok(_)))));
 }
 
 #[test]

@@ -299,14 +299,17 @@ async fn latest_loses_nothing_between_two_readers_unless_told_not_to_commit_the_
 }
 
 #[tokio::test]
-async fn offsets_of_a_transaction_that_is_not_over_are_waited_for_when_told_to() {
+async fn offsets_of_a_transaction_that_is_not_over_are_waited_for_unless_told_not_to() {
     let broker = group_broker(1, &[("t", 1)]).await;
     fill(&broker, "t", 0, 5);
     broker.with(|c| {
         c.commit_offset("g", "t", 0, 2);
         c.set_unstable("g", "t", 0, true);
     });
-    let mut reader = member(&broker).require_stable(true).open().unwrap();
+    let mut hasty = member(&broker).require_stable(false).commit_start(false).open().unwrap();
+    assert_eq!(support::next(&mut hasty).await.offset(), 2);
+    hasty.close().await.unwrap();
+    let mut reader = member(&broker).open().unwrap();
     nothing(&mut reader, Duration::from_millis(200)).await;
     broker.with(|c| {
         c.set_unstable("g", "t", 0, false);

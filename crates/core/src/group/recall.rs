@@ -133,7 +133,7 @@ impl Machine {
                 for &index in &asked.cursors {
                     again |= !self.recalled(index, id, &offsets);
                 }
-                self.answer_queries(&asked, &offsets);
+                again |= !self.answer_queries(&asked, &offsets);
                 if again {
                     self.pause_group(now);
                 } else {
@@ -169,21 +169,29 @@ impl Machine {
         false
     }
 
-    fn answer_queries(&mut self, asked: &Asked, offsets: &Offsets) {
-        let Some(group) = &mut self.group else { return };
+    /// Answers who asked; false if somebody has to be asked for again, as one of the offsets may change at any moment.
+    fn answer_queries(&mut self, asked: &Asked, offsets: &Offsets) -> bool {
+        let Some(group) = &mut self.group else { return true };
+        let found = |at: &TopicPartition| {
+            let found = offsets.get(&(at.topic.to_string(), at.partition));
+            found.cloned().unwrap_or(Err(Code::UNKNOWN_SERVER_ERROR))
+        };
+        let unsettled = |at: &TopicPartition| found(at) == Err(Code::UNSTABLE_OFFSET_COMMIT);
         let queries = &mut group.recalls.queries;
         let later = queries.split_off(&asked.last.map_or(Ticket::FIRST, Ticket::next));
-        for (ticket, partitions) in std::mem::replace(queries, later) {
-            let of = |at: &TopicPartition| {
-                let found = offsets.get(&(at.topic.to_string(), at.partition));
-                match found.cloned().unwrap_or(Err(Code::UNKNOWN_SERVER_ERROR)) {
-                    Ok(committed) => Ok((at.clone(), committed)),
-                    Err(code) => Err(CommitError::refused(&group.config.id, vec![(at.clone(), code)])),
-                }
+        let (again, answered): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::replace(queries, later).into_iter().partition(|(_, of)| of.iter().any(unsettled));
+        let all = again.is_empty();
+        queries.extend(again);
+        for (ticket, partitions) in answered {
+            let of = |at: &TopicPartition| match found(at) {
+                Ok(committed) => Ok((at.clone(), committed)),
+                Err(code) => Err(CommitError::refused(&group.config.id, vec![(at.clone(), code)])),
             };
             let answer = partitions.iter().map(of).collect();
             group.commits.settled.push_back((ticket, Settled::Committed(answer)));
         }
+        all
     }
 
     fn refused_recall(&mut self, now: Instant, asked: &Asked, code: Code) {

@@ -91,8 +91,10 @@ impl<K: Commits> Builder<K> {
         self.with_group(|group| group.retention = Some(retention))
     }
 
-    /// Whether to begin only where no transaction is about to commit another offset (KIP-447); false. Needed where offsets
-    /// are committed in transactions; brokers since 2.5 know of it.
+    /// Whether to look up only committed offsets that nothing can change any more (KIP-447); true, as Java's consumer does.
+    /// A partition whose offset a transaction is about to commit is waited for. Without it a coordinator (since 4.0) that
+    /// has just taken over from a dead one may answer for a moment with older offsets than that one has confirmed, and
+    /// what was committed is read again. Brokers before 2.5 do not know of it.
     pub fn require_stable(self, require: bool) -> Self {
         self.with_group(|group| group.require_stable = require)
     }
