@@ -44,6 +44,8 @@ fn join(bootstrap: &str, group: &str, topic: &str, diary: &Diary) -> Reader<Grou
         .rebalance_timeout(2 * SESSION)
         .commit_interval(Duration::from_millis(200))
         .max_wait(Duration::from_secs(10))
+        // Until another node has taken over from a dead coordinator, nothing can be committed.
+        .close_timeout(Duration::from_secs(30))
         .on_rebalance(move |rebalance| {
             diary.rebalance(&rebalance);
             async move { drop(rebalance) }
