@@ -264,13 +264,13 @@ impl Drop for Process {
     }
 }
 
-/// A run in which nothing happened has shown nothing.
+/// A run in which nothing happened has shown nothing. Where nodes die, nothing is written and nobody joins for seconds.
 fn check_that_much_happened(deeds: &Deeds, tally: &Tally, time: Duration) {
     let seconds = time.as_secs();
-    assert!(tally.records > 200 * seconds, "{tally:?}");
+    assert!(tally.records > 50 * seconds, "{tally:?}");
     assert!(tally.handed_out >= tally.records, "{tally:?}");
-    assert!(tally.commits > 5 * seconds, "{tally:?}");
-    assert!(tally.tenures > seconds, "{tally:?}");
+    assert!(tally.commits > 2 * seconds, "{tally:?}");
+    assert!(2 * tally.tenures > seconds, "{tally:?}");
     let enough = seconds / 20;
     assert!(deeds.closed >= enough && deeds.killed >= enough && deeds.frozen >= enough, "{deeds:?}");
 }
