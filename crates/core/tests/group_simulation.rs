@@ -230,7 +230,7 @@ impl Chaos {
         let nodes = rng.i32(1..=3);
         let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..10));
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
-        let (cluster, new_enough) = some_age(&mut rng);
+        let (cluster, new_enough) = some_age(&mut rng, seed);
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
         let topics: Vec<String> = (0..rng.u32(1..=3)).map(|nth| format!("t{nth}")).collect();
         for (nth, topic) in topics.iter().enumerate() {
@@ -869,7 +869,7 @@ impl Chaos {
 }
 
 /// Coordinators of several ages.
-fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, bool) {
+fn some_age(rng: &mut fastrand::Rng, seed: u64) -> (ClusterOptions, bool) {
     let new = ClusterOptions::new().session_timeouts(ms(10), secs(1800));
     let new = if rng.bool() { new.initial_rebalance_delay(ms(rng.u64(0..3000))) } else { new };
     match rng.u32(0..4) {
@@ -886,7 +886,7 @@ fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, bool) {
             let old = old.versions(ApiKey::OffsetCommit, 0, 8).versions(ApiKey::OffsetFetch, 0, 6);
             (old.versions(ApiKey::FindCoordinator, 0, 3).versions(ApiKey::LeaveGroup, 0, 4), true)
         }
-        _ => (new, true),
+        _ => (new.like(some_kafka(seed, REGRESSIONS)), true),
     }
 }
 

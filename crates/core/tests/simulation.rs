@@ -8,7 +8,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders};
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders, Like};
 use ottla_core::{Address, Config, OnOutOfRange, Start, TopicPartition, Until};
 use ottla_wire::{
     code::Code,
@@ -170,7 +170,7 @@ impl Chaos {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x0771a);
         let nodes = rng.i32(1..=3);
-        let (cluster, age) = some_age(&mut rng);
+        let (cluster, age) = some_age(&mut rng, seed);
         let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..20));
         let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
@@ -726,7 +726,7 @@ struct Age {
     ids: bool,
 }
 
-fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, Age) {
+fn some_age(rng: &mut fastrand::Rng, seed: u64) -> (ClusterOptions, Age) {
     let new = ClusterOptions::new();
     match rng.u32(0..6) {
         0 => (new.versions(ApiKey::Fetch, 4, 15), Age { epochs: true, ids: true }), // no hints
@@ -737,7 +737,10 @@ fn some_age(rng: &mut fastrand::Rng) -> (ClusterOptions, Age) {
             let old = old.versions(ApiKey::ListOffsets, 0, 4).versions(ApiKey::OffsetForLeaderEpoch, 0, 1);
             (old, Age { epochs: false, ids: false })
         }
-        _ => (new, Age { epochs: true, ids: true }),
+        _ => match some_kafka(seed, REGRESSIONS) {
+            Like::V2_8 => (new.like(Like::V2_8), Age { epochs: true, ids: false }),
+            other => (new.like(other), Age { epochs: true, ids: true }),
+        },
     }
 }
 

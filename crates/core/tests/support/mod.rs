@@ -24,7 +24,7 @@ pub use clients::{Life, Sent};
 pub use member::{Acks, Caller, Piece};
 pub use net::Latency;
 pub use reader::{Habit, Read};
-pub use seeds::{Regressions, run_seeds};
+pub use seeds::{Regressions, run_seeds, some_kafka};
 pub use trace::{trace, tracing};
 pub use truth::{Produce, Shape};
 pub use ward::Ward;
