@@ -30,7 +30,10 @@ fn play(role: &str) {
     let diary = Diary(Arc::new(Mutex::new(File::create(log).unwrap())));
     runtime.block_on(async {
         let reader = join(bootstrap, group, topic, &diary);
-        read(reader, fastrand::Rng::with_seed(seed.parse().unwrap()), &diary).await;
+        let closed = read(reader, fastrand::Rng::with_seed(seed.parse().unwrap()), &diary).await;
+        // Of several nodes one may be dead, and the coordinator with it: what could not be committed then comes again.
+        let excused = |error: &Error| bootstrap.contains(',') && error.kind() == ErrorKind::Uncommitted;
+        assert!(closed.as_ref().err().is_none_or(excused), "{closed:?}");
     });
 }
 
@@ -44,8 +47,6 @@ fn join(bootstrap: &str, group: &str, topic: &str, diary: &Diary) -> Reader<Grou
         .rebalance_timeout(2 * SESSION)
         .commit_interval(Duration::from_millis(200))
         .max_wait(Duration::from_secs(10))
-        // Until another node has taken over from a dead coordinator, nothing can be committed.
-        .close_timeout(Duration::from_secs(30))
         .on_rebalance(move |rebalance| {
             diary.rebalance(&rebalance);
             async move { drop(rebalance) }
@@ -54,7 +55,8 @@ fn join(bootstrap: &str, group: &str, topic: &str, diary: &Diary) -> Reader<Grou
         .unwrap()
 }
 
-async fn read(mut reader: Reader<Group>, mut dice: fastrand::Rng, diary: &Diary) {
+/// Reads until standard input ends, and leaves.
+async fn read(mut reader: Reader<Group>, mut dice: fastrand::Rng, diary: &Diary) -> Result<(), Error> {
     let mut input_ends = end_of_input();
     loop {
         let next = tokio::select! {
@@ -69,7 +71,7 @@ async fn read(mut reader: Reader<Group>, mut dice: fastrand::Rng, diary: &Diary)
     }
     let closed = reader.close().await;
     diary.note(Deed::Closed);
-    closed.unwrap();
+    closed
 }
 
 /// What a member does with a record.
