@@ -4,8 +4,8 @@ use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{
     Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
-    error::ErrorKind,
+    builder::{PossibleValuesParser, StyledStr, TypedValueParser},
+    error::{ContextKind, ContextValue, ErrorKind},
     parser::ValueSource,
 };
 use clap_complete::Shell;
@@ -15,6 +15,7 @@ use ottla_wire::record::Codec;
 use crate::{
     escape,
     filter::{HeaderPattern, Pattern},
+    foreign,
     format::Format,
     kind::Kind,
     time::Moment,
@@ -85,8 +86,10 @@ impl Args {
     pub(crate) fn try_from_line(
         line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
         let mut command = Self::command();
-        let mut matches = command.try_get_matches_from_mut(line)?;
+        let matches = command.try_get_matches_from_mut(&line);
+        let mut matches = matches.map_err(|error| with_tips(error, &line))?;
         let is_typed = matches.value_source("brokers") == Some(ValueSource::CommandLine);
         let args = Self::from_arg_matches_mut(&mut matches)?;
         match args.command {
@@ -97,6 +100,27 @@ impl Args {
             _ => Ok(args),
         }
     }
+}
+
+/// Tells who knows another tool what to write here.
+fn with_tips(mut error: clap::Error, line: &[OsString]) -> clap::Error {
+    let line: Vec<String> = line.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let tips: Vec<_> = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(name))) => {
+            let is_like_ours = error.get(ContextKind::SuggestedSubcommand).is_some();
+            let guess = || foreign::name(name, &line).filter(|_| !is_like_ours);
+            foreign::command(name).or_else(guess).into_iter().collect()
+        }
+        (ErrorKind::UnknownArgument, _) => foreign::flags(&line),
+        _ => Vec::new(),
+    };
+    if !tips.is_empty() {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tips = tips.into_iter().map(StyledStr::from).collect();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 const EXAMPLES: &str = "\
@@ -184,7 +208,7 @@ pub(crate) struct LookArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
     /// Print to this file, which is overwritten, instead of to standard output.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = file)]
     pub(crate) output: Option<PathBuf>,
     /// Begin a new file (FILE.1, FILE.2, ...) when one has so many bytes, or up to 128 KiB more; knows k, M, G.
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "output")]
@@ -686,6 +710,14 @@ fn sample(text: &str) -> Result<u64, String> {
     of.ok_or_else(|| "write 1/N, as in 1/100".to_owned())
 }
 
+/// Where records go. In other tools `-o` is where they come from.
+fn file(text: &str) -> Result<PathBuf, String> {
+    match foreign::is_place(text) {
+        true => Err(format!("where to begin is {}; if it is a file, write ./{text}", foreign::place(text))),
+        false => Ok(text.into()),
+    }
+}
+
 /// `100`, `64k`, `10M` or `1G`.
 fn size(text: &str) -> Result<u64, String> {
     let (count, unit) = match text.strip_suffix(['k', 'K', 'M', 'G']) {
@@ -1053,6 +1085,9 @@ mod tests {
             "ottla broker --topic a",
             "ottla broker --topic a:0",
             "ottla broker --topic a:x",
+            "ottla -C -b a:1 -t b",
+            "ottla read a -o -10",
+            "ottla read a -o end",
         ] {
             let error = Args::try_from_line(line.split_whitespace()).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

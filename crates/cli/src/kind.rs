@@ -1,12 +1,9 @@
 //! What the bytes of a key or a value are, and how that is printed.
 
-use std::str;
-
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::ValueEnum;
-use serde::de::IgnoredAny;
 
-use crate::row::push_number;
+use crate::{pretty, row::push_number};
 
 /// How bytes are understood. What is not of the kind is printed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -46,7 +43,7 @@ impl Kind {
                 Some(number) => push_number(out, number),
                 None => out.extend_from_slice(bytes),
             },
-            Self::Json if is_json(bytes) => push_json(out, bytes, layout),
+            Self::Json if pretty::write(bytes, layout, out) => {}
             Self::Json => out.extend_from_slice(bytes),
         }
     }
@@ -64,8 +61,7 @@ impl Kind {
                 Some(number) => push_number(out, number),
                 None => return false,
             },
-            Self::Json if is_json(bytes) => push_json(out, bytes, Layout::default()),
-            Self::Json => return false,
+            Self::Json => return pretty::write(bytes, Layout::default(), out),
         }
         true
     }
@@ -79,10 +75,19 @@ impl Kind {
 }
 
 fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const PAIRS: [[u8; 2]; 256] = pairs();
+    out.extend(bytes.iter().flat_map(|&byte| PAIRS[usize::from(byte)]));
+}
+
+const fn pairs() -> [[u8; 2]; 256] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for byte in bytes {
-        out.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
     }
+    pairs
 }
 
 /// Appends base64 with its padding.
@@ -90,87 +95,6 @@ pub(crate) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
     let _ = STANDARD.encode_slice(bytes, &mut out[start..]); // the room is exactly what it needs
-}
-
-fn is_json(bytes: &[u8]) -> bool {
-    str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
-}
-
-const KEY: &[u8] = b"\x1b[34m";
-const TEXT: &[u8] = b"\x1b[32m";
-const NUMBER: &[u8] = b"\x1b[36m";
-const WORD: &[u8] = b"\x1b[35m";
-const PLAIN: &[u8] = b"\x1b[0m";
-
-/// Appends JSON that is known to be whole, token by token: so names keep their order and numbers their digits.
-fn push_json(out: &mut Vec<u8>, json: &[u8], layout: Layout) {
-    let mut rest = json;
-    let mut depth = 0;
-    while let Some(&first) = rest.first() {
-        let (token, behind) = rest.split_at(token_length(rest));
-        rest = behind;
-        let next = rest.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
-        match first {
-            b' ' | b'\t' | b'\r' | b'\n' => {}
-            b'{' | b'[' => {
-                out.push(first);
-                depth += 1;
-                let is_empty = matches!(next, Some(b'}' | b']'));
-                break_line(out, depth, layout.pretty && !is_empty);
-            }
-            b'}' | b']' => {
-                depth -= 1;
-                let is_empty = matches!(out.last(), Some(b'{' | b'['));
-                break_line(out, depth, layout.pretty && !is_empty);
-                out.push(first);
-            }
-            b',' => {
-                out.push(b',');
-                break_line(out, depth, layout.pretty);
-            }
-            b':' => out.extend_from_slice(if layout.pretty { b": " } else { b":" }),
-            b'"' if next == Some(b':') => push_token(out, token, KEY, layout),
-            b'"' => push_token(out, token, TEXT, layout),
-            b'-' | b'0'..=b'9' => push_token(out, token, NUMBER, layout),
-            _ => push_token(out, token, WORD, layout),
-        }
-    }
-}
-
-fn token_length(rest: &[u8]) -> usize {
-    let until = |is_end: fn(u8) -> bool| rest.iter().position(|&b| is_end(b)).unwrap_or(rest.len());
-    match rest[0] {
-        b'"' => string_length(rest),
-        b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
-        byte if byte.is_ascii_whitespace() => 1,
-        _ => until(|byte| byte.is_ascii_whitespace() || b",:]}".contains(&byte)),
-    }
-}
-
-/// Of a string with its quotes.
-fn string_length(rest: &[u8]) -> usize {
-    let mut at = 1;
-    while at < rest.len() && rest[at] != b'"' {
-        at += if rest[at] == b'\\' { 2 } else { 1 };
-    }
-    (at + 1).min(rest.len())
-}
-
-fn push_token(out: &mut Vec<u8>, token: &[u8], colour: &[u8], layout: Layout) {
-    if layout.coloured {
-        out.extend_from_slice(colour);
-    }
-    out.extend_from_slice(token);
-    if layout.coloured {
-        out.extend_from_slice(PLAIN);
-    }
-}
-
-fn break_line(out: &mut Vec<u8>, depth: usize, breaks: bool) {
-    if breaks {
-        out.push(b'\n');
-        out.resize(out.len() + 2 * depth, b' ');
-    }
 }
 
 #[cfg(test)]
