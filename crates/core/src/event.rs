@@ -1,6 +1,6 @@
 //! What happened, for those who want to know: nothing here needs an answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ottla_wire::code::Code;
 
@@ -11,6 +11,8 @@ use crate::{
 };
 
 /// Something that happened inside a reader.
+///
+/// Its `Display` is a sentence for a person, without a full stop, that says what is done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -191,4 +193,147 @@ pub enum Event {
     },
     /// A fault that will be, or was, returned by the reader.
     Fault(Fault),
+}
+
+/// A table of sentences: one match, so that no event is without one.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { peer: Peer::Seed(_), address } => write!(f, "connected to {address}"),
+            Self::Connected { peer, address } => write!(f, "connected to {} at {address}", who(*peer)),
+            Self::Retrying { address, reason, .. } => write!(f, "{address}: {reason}; trying again"),
+            Self::Unreachable { rounds: 1, last } => {
+                write!(f, "no broker can be reached; trying again until one can; last {last}")
+            }
+            Self::Unreachable { rounds, last } => {
+                write!(f, "no broker can be reached, {rounds} times in a row now; trying on; last {last}")
+            }
+            Self::Reachable => f.write_str("a broker can be reached again"),
+            Self::TopicMissing { topic } => write!(f, "topic {topic} does not exist; waiting for it"),
+            Self::TopicFound { topic, partitions } => {
+                write!(f, "topic {topic} is there, with {}", many(*partitions))
+            }
+            Self::PartitionMissing { at: TopicPartition { topic, partition }, count } => {
+                let has = format!("it has {count} (0 to {})", count - 1);
+                write!(f, "topic {topic} has no partition {partition}; {has}; waiting for it")
+            }
+            Self::PartitionsAdded { topic, count } => {
+                let has = many(*count);
+                write!(f, "topic {topic} has {has} now; the new ones are read from their beginning")
+            }
+            Self::TopicRecreated { topic } => {
+                write!(f, "topic {topic} was deleted and created anew; reading it from its beginning")
+            }
+            Self::LeaderMissing { at } => write!(f, "{at} has no leader; waiting for one"),
+            Self::LeaderChanged { at, leader } => write!(f, "{at} is led by broker {leader} now"),
+            Self::OffsetReset { at, from, to } => {
+                write!(f, "{at}: offset {from} is not in the log; going on at {to}")
+            }
+            Self::Truncated { at, from, to } => {
+                let why = "an unclean leader election";
+                write!(f, "{at}: the log was cut behind offset {from} ({why}); going on at {to}")
+            }
+            Self::Refused { at, code } => write!(f, "{at}: the broker answered {code}; trying again"),
+            Self::Misbehaved { peer, what } => write!(f, "{}: {what}; trying again", who(*peer)),
+            Self::HeldByCaller { bytes } => {
+                write!(f, "the caller holds {bytes} bytes of messages, more than the budget; {SLOWED}")
+            }
+            Self::CoordinatorFound { group, peer, address } => {
+                write!(f, "group {group}: coordinated by {} at {address}", who(*peer))
+            }
+            Self::GroupRefused { group, doing, code } => {
+                write!(f, "group {group}: {doing} was refused with {code}; trying again")
+            }
+            Self::Assigned { group, partitions, .. } => match partitions.as_slice() {
+                [] => write!(f, "group {group}: no partition is left for this member"),
+                some => write!(f, "group {group}: reading {}", list(some)),
+            },
+            Self::Revoking { group, partitions, reason } => match partitions.as_slice() {
+                [] => write!(f, "group {group}: nothing to give up: {reason}"),
+                some => write!(f, "group {group}: giving up {}: {reason}", list(some)),
+            },
+            Self::PartitionsLost { group, partitions, reason } => match partitions.as_slice() {
+                [] => write!(f, "group {group}: not in it any more: {reason}"),
+                some => write!(f, "group {group}: lost {}: {reason}; {AGAIN}", list(some)),
+            },
+            Self::CommitFailed { group, what } | Self::AssignmentOdd { group, what } => {
+                write!(f, "group {group}: {what}")
+            }
+            Self::ReaderSilent { group, interval } => {
+                write!(f, "group {group}: no message was asked for in {interval:?}; {UNTIL_ASKED}")
+            }
+            Self::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+const SLOWED: &str = "fetching one reply a broker at a time";
+const AGAIN: &str = "what was not committed will be read again";
+const UNTIL_ASKED: &str = "its partitions are given up until one is";
+
+fn who(peer: Peer) -> String {
+    match peer {
+        Peer::Seed(_) => "a bootstrap broker".to_owned(),
+        Peer::Node(id) => format!("broker {id}"),
+    }
+}
+
+fn many(partitions: i32) -> String {
+    format!("{partitions} partition{}", if partitions == 1 { "" } else { "s" })
+}
+
+fn list(partitions: &[TopicPartition]) -> String {
+    TopicPartition::ranges(partitions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_told_in_runs() {
+        let at = TopicPartition::new;
+        assert_eq!(list(&[]), "");
+        assert_eq!(list(&[at("a", 1), at("b", 3), at("a", 7), at("a", 0), at("a", 2)]), "a 0-2,7; b 3");
+        assert_eq!(list(&[at("b", 2), at("a", 0), at("b", 1)]), "a 0; b 1-2");
+    }
+
+    #[test]
+    fn an_event_is_a_sentence() {
+        let group: Arc<str> = "g".into();
+        let (peer, address) = (Peer::Node(1), Address { host: "kafka".to_owned(), port: 9092 });
+        let (reason, pause) = ("the broker closed the connection".to_owned(), Duration::from_millis(100));
+        let assigned = |partitions| Event::Assigned {
+            group: group.clone(),
+            member: "m".to_owned(),
+            generation: 1,
+            partitions,
+        };
+        let ours = || vec![TopicPartition::new("t", 1), TopicPartition::new("t", 0)];
+        let why = || "a heartbeat was not answered".to_owned();
+        for (event, wanted) in [
+            (Event::Connected { peer, address: address.clone() }, "connected to broker 1 at kafka:9092"),
+            (
+                Event::Retrying { peer, address, reason, pause },
+                "kafka:9092: the broker closed the connection; trying again",
+            ),
+            (Event::TopicFound { topic: "t".into(), partitions: 1 }, "topic t is there, with 1 partition"),
+            (
+                Event::PartitionMissing { at: TopicPartition::new("t", 9), count: 6 },
+                "topic t has no partition 9; it has 6 (0 to 5); waiting for it",
+            ),
+            (
+                Event::Misbehaved { peer: Peer::Seed(0), what: "x".into() },
+                "a bootstrap broker: x; trying again",
+            ),
+            (assigned(Vec::new()), "group g: no partition is left for this member"),
+            (assigned(ours()), "group g: reading t 0-1"),
+            (
+                Event::PartitionsLost { group: group.clone(), partitions: ours(), reason: why() },
+                "group g: lost t 0-1: a heartbeat was not answered; what was not committed will be read again",
+            ),
+        ] {
+            assert_eq!(event.to_string(), wanted);
+        }
+    }
 }

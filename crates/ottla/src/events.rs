@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use ottla_core::{Event, TopicPartition};
+use ottla_core::Event;
 use tokio::sync::broadcast;
 
 /// How many events wait for a slow listener before the oldest is dropped.
@@ -49,35 +49,20 @@ impl Bell {
 /// A healthy, steady reader says nothing at info or above.
 fn trace(event: &Event) {
     match event {
-        Event::Fault(fault) => tracing::error!(%fault, "fault"),
-        Event::Connected { address, .. } => tracing::debug!(%address, "connected"),
-        Event::CoordinatorFound { group, address, .. } => {
-            tracing::debug!(%group, %address, "coordinator found");
+        Event::Fault(_) => tracing::error!("{event}"),
+        Event::Connected { .. } | Event::CoordinatorFound { .. } => tracing::debug!("{event}"),
+        Event::Retrying { pause, .. } => tracing::warn!(?pause, "{event}"),
+        Event::Assigned { group, member, generation, .. } => {
+            tracing::info!(%group, member, generation, "{event}");
         }
-        Event::Retrying { address, reason, pause, .. } => {
-            tracing::warn!(%address, reason, ?pause, "connection lost");
-        }
-        Event::Assigned { group, member, generation, partitions } => {
-            tracing::info!(%group, member, generation, partitions = %list(partitions), "assigned");
-        }
-        Event::Revoking { group, partitions, reason } => {
-            tracing::info!(%group, reason, partitions = %list(partitions), "giving up");
-        }
-        Event::PartitionsLost { group, partitions, reason } => {
-            tracing::warn!(%group, reason, partitions = %list(partitions), "lost");
-        }
+        Event::Revoking { group, .. } => tracing::info!(%group, "{event}"),
+        Event::PartitionsLost { group, .. } => tracing::warn!(%group, "{event}"),
         Event::Reachable
         | Event::TopicFound { .. }
         | Event::PartitionsAdded { .. }
-        | Event::LeaderChanged { .. } => {
-            tracing::info!(?event);
-        }
-        _ => tracing::warn!(?event),
+        | Event::LeaderChanged { .. } => tracing::info!("{event}"),
+        _ => tracing::warn!("{event}"),
     }
-}
-
-fn list(partitions: &[TopicPartition]) -> String {
-    partitions.iter().map(TopicPartition::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// A stream of what happened in a reader; see [`Event`].

@@ -84,7 +84,7 @@ async fn joining_and_giving_up_are_info_trouble_is_a_warning_and_steady_reading_
     commits(&broker, 0, 1).await;
     let said = listener.take();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].0 == Level::INFO && said[0].1.contains("t partition 0"), "{said:?}");
+    assert!(said[0].0 == Level::INFO && said[0].1.contains("reading t 0"), "{said:?}");
 
     for offset in 1..20 {
         let message = next(&mut reader).await;
@@ -98,7 +98,7 @@ async fn joining_and_giving_up_are_info_trouble_is_a_warning_and_steady_reading_
 
     control.rejoin().unwrap();
     eventually("giving up is told", || listener.has(Level::INFO, "giving up")).await;
-    eventually("joining is told", || listener.has(Level::INFO, "assigned")).await;
+    eventually("joining is told", || listener.has(Level::INFO, "reading t 0")).await;
     let refused = Fault::partition_error(ApiKey::OffsetCommit, Code::TOPIC_AUTHORIZATION_FAILED).always();
     let refused = broker.with(|c| c.fault(refused));
     let message = next(&mut reader).await;
