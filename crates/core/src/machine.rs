@@ -69,6 +69,8 @@ pub struct Machine {
     /// Partitions with something to hand out, the next one first.
     ready: VecDeque<usize>,
     out: VecDeque<Request>,
+    /// What is sent when its broker is not throttled any more.
+    held: Vec<Request>,
     hang_ups: VecDeque<(Peer, Lane)>,
     events: VecDeque<Event>,
 }
@@ -146,6 +148,7 @@ impl Machine {
             unsupported: None,
             ready: VecDeque::new(),
             out: VecDeque::new(),
+            held: Vec::new(),
             hang_ups: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -165,8 +168,9 @@ impl Machine {
     }
 
     /// An answer came.
-    pub fn handle_reply(&mut self, now: Instant, id: u64, reply: Reply) {
+    pub fn handle_reply(&mut self, now: Instant, id: u64, mut reply: Reply) {
         let Some(pledge) = self.asked.remove(&id) else { return };
+        self.throttled(now, pledge.peer, pledge.lane, *reply.throttle_ms());
         self.timers.remove(pledge.deadline, Why::Reply(id));
         self.answered(pledge.peer);
         self.is_spoken(&pledge);
@@ -238,6 +242,7 @@ impl Machine {
         for id in ids {
             if let Some(pledge) = self.asked.remove(&id) {
                 self.timers.remove(pledge.deadline, Why::Reply(id));
+                self.unsend(id);
                 self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }
@@ -477,10 +482,15 @@ impl Machine {
         let id = self.next_id;
         self.next_id += 1;
         let patience = self.config.request_timeout + body.broker_wait();
-        let deadline = now + body.patience().unwrap_or(patience).min(patience);
+        let held = self.nodes.get(&peer).and_then(|node| node.throttled.get(&lane)).copied();
+        let deadline = held.unwrap_or(now).max(now) + body.patience().unwrap_or(patience).min(patience);
         self.timers.add(deadline, Why::Reply(id));
         self.asked.insert(id, Pledge { peer, lane, deadline, purpose });
-        self.out.push_back(Request { id, peer, lane, body });
+        let request = Request { id, peer, lane, body };
+        match held {
+            Some(_) => self.held.push(request),
+            None => self.out.push_back(request),
+        }
         id
     }
 

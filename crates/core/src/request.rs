@@ -145,6 +145,25 @@ pub enum Reply {
     Leave(LeaveGroupResponse),
 }
 
+impl Reply {
+    /// How long the broker wants to hear nothing more on the connection of this answer.
+    pub(crate) fn throttle_ms(&mut self) -> &mut i32 {
+        match self {
+            Self::Metadata(reply) => &mut reply.throttle_time_ms,
+            Self::ListOffsets(reply) => &mut reply.throttle_time_ms,
+            Self::LeaderEpochs(reply) => &mut reply.throttle_time_ms,
+            Self::Fetch(reply) => &mut reply.throttle_ms,
+            Self::Coordinator(reply) => &mut reply.throttle_time_ms,
+            Self::Join(reply, _) => &mut reply.throttle_time_ms,
+            Self::Sync(reply) => &mut reply.throttle_time_ms,
+            Self::Heartbeat(reply) => &mut reply.throttle_time_ms,
+            Self::Recall(reply) => &mut reply.throttle_time_ms,
+            Self::Commit(reply) => &mut reply.throttle_time_ms,
+            Self::Leave(reply) => &mut reply.throttle_time_ms,
+        }
+    }
+}
+
 /// Whether the coordinator was told of our instance id (KIP-345); one of before Kafka 2.3 takes every member for a dynamic
 /// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -421,6 +440,14 @@ impl Asked {
     ///
     /// What the broker sent that the version does not allow.
     pub fn decode(self, frame: Bytes) -> Result<Reply, DecodeError> {
+        let mut reply = self.decode_as_it_is(frame)?;
+        if !self.throttles() {
+            *reply.throttle_ms() = 0;
+        }
+        Ok(reply)
+    }
+
+    fn decode_as_it_is(self, frame: Bytes) -> Result<Reply, DecodeError> {
         Ok(match self.kind {
             Kind::Metadata => Reply::Metadata(self.read::<MetadataRequest>(frame)?),
             Kind::ListOffsets => Reply::ListOffsets(self.read::<ListOffsetsRequest>(frame)?),
@@ -441,6 +468,19 @@ impl Asked {
             Kind::Commit => Reply::Commit(self.read::<OffsetCommitRequest>(frame)?),
             Kind::Leave => Reply::Leave(self.read::<LeaveGroupRequest>(frame)?),
         })
+    }
+
+    /// Whether the broker answers at once and wants silence after (KIP-219). One of before waits first, and says then how long
+    /// it has.
+    fn throttles(self) -> bool {
+        let since = match self.kind {
+            Kind::Fetch => 8,
+            Kind::Metadata => 6,
+            Kind::Recall | Kind::Commit => 4,
+            Kind::ListOffsets | Kind::Join => 3,
+            Kind::LeaderEpochs | Kind::FindCoordinator | Kind::Sync | Kind::Heartbeat | Kind::Leave => 2,
+        };
+        self.version >= since
     }
 
     fn read<R: Speaks>(self, frame: Bytes) -> Result<R::Response, DecodeError> {

@@ -17,8 +17,9 @@ use ottla_core::{
 use ottla_wire::{
     code::Code,
     message::{
-        ApiVersionsRequest, ApiVersionsResponse, FetchRequest, ListOffsetsRequest, MetadataRequest,
-        fetch_response::FetchResponse, metadata_response::MetadataResponse,
+        ApiVersionsRequest, ApiVersionsResponse, FetchRequest, HeartbeatRequest, ListOffsetsRequest,
+        MetadataRequest, OffsetCommitRequest, Request, fetch_response::FetchResponse,
+        metadata_response::MetadataResponse,
     },
     record::{Batches, Codec},
 };
@@ -1317,6 +1318,71 @@ fn a_throttled_reader_waits_as_long_as_it_is_told() {
     world.run(secs(60));
     let fetches = count(&world, reader, "fetch") - fetches;
     assert!((25..=31).contains(&fetches), "{fetches} fetches in a minute");
+}
+
+/// Every answer asks for two seconds of silence on its connection.
+fn throttled<R: Request<Response: 'static>>(
+    set: impl Fn(&mut R::Response) -> &mut i32 + Send + 'static,
+) -> Mishap {
+    Mishap::rewrite::<R>(move |response, _| *set(response) = 2000).always()
+}
+
+/// The shortest time between two requests on one connection, but for those that leave before an answer can be there.
+fn shortest_silence(world: &World, reader: usize, lane: Lane) -> Duration {
+    let on_lane = world.sent(reader).iter().filter(|sent| sent.lane == lane && sent.peer == Peer::Node(1));
+    let times: Vec<_> = on_lane.map(|sent| sent.when).collect();
+    assert!(times.len() > 5, "{lane:?}: {} requests show nothing", times.len());
+    times.windows(2).map(|two| two[1] - two[0]).filter(|gap| *gap > ms(50)).min().expect("it was silent")
+}
+
+#[test]
+fn a_throttled_connection_is_left_alone_whatever_it_is_for() {
+    let mut world = filled(1, 1, 10);
+    world.mishap(throttled::<MetadataRequest>(|response| &mut response.throttle_time_ms));
+    world.mishap(throttled::<ListOffsetsRequest>(|response| &mut response.throttle_time_ms));
+    let reader = reading(&mut world, |config| config.metadata_max_age = ms(700));
+    for _ in 0..40 {
+        world.run(ms(300));
+        world.seek(reader, &tp("t", 0), Start::Latest);
+    }
+    assert!(shortest_silence(&world, reader, Lane::Control) >= secs(2));
+    assert!(world.faults(reader).is_empty());
+    world.cluster.clear_faults();
+    world.seek(reader, &tp("t", 0), Start::Earliest);
+    delivers(&mut world, reader, 0, secs(5));
+}
+
+#[test]
+fn a_throttled_coordinator_is_left_alone_and_throws_nobody_out() {
+    let mut world = filled(1, 1, 10);
+    world.mishap(throttled::<HeartbeatRequest>(|response| &mut response.throttle_time_ms));
+    world.mishap(throttled::<OffsetCommitRequest>(|response| &mut response.throttle_time_ms));
+    let mut config = world.member_config("g", &["t"]);
+    let group = config.group.as_mut().expect("a member");
+    (group.heartbeat_interval, group.commit_interval) = (ms(500), ms(300));
+    let member = world.open(config);
+    for _ in 0..30 {
+        world.fill("t", 0, 1);
+        delivers(&mut world, member, 0, secs(3));
+        world.run(ms(500));
+    }
+    assert!(shortest_silence(&world, member, Lane::Group) >= secs(2));
+    let lost = world.events(member).filter(|event| matches!(event, Event::PartitionsLost { .. })).count();
+    assert_eq!(lost, 0);
+}
+
+/// Before KIP-219 a broker waited itself, and then said how long it had.
+#[test]
+fn what_an_old_broker_says_of_throttling_is_past() {
+    let mut world = filled(1, 1, 10);
+    world.cluster.set_versions(ApiKey::Fetch, Some((4, 7)));
+    world.mishap(rewriting_fetches(|response| response.throttle_time_ms = 2000));
+    let reader = reading(&mut world, |config| config.max_wait = ms(100));
+    world.run(secs(1));
+    let fetches = count(&world, reader, "fetch");
+    world.run(secs(10));
+    let fetches = count(&world, reader, "fetch") - fetches;
+    assert!((80..=101).contains(&fetches), "{fetches} fetches in ten seconds");
 }
 
 #[test]

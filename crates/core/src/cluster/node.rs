@@ -1,6 +1,9 @@
 //! Brokers, and the lanes that lead to them.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use crate::{backoff::Backoff, config::Address};
 
@@ -91,8 +94,10 @@ pub(crate) struct Node {
     pub(crate) not_spoken: u32,
     /// Something changed that may allow a request.
     pub(crate) dirty: bool,
-    /// The broker asked us to slow down until then.
+    /// No fetch is sent until then.
     pub(crate) muted_until: Option<Instant>,
+    /// Until when the broker wants to hear nothing on these lanes (KIP-219).
+    pub(crate) throttled: BTreeMap<Lane, Instant>,
 }
 
 /// The longest wait of an express fetch.
@@ -124,6 +129,7 @@ impl Node {
             not_spoken: 0,
             dirty: true,
             muted_until: None,
+            throttled: BTreeMap::new(),
         }
     }
 

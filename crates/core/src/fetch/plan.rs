@@ -172,7 +172,6 @@ impl Machine {
     pub(crate) fn take_fetch(&mut self, now: Instant, id: u64, node: i32, plan: &Plan, reply: FetchReply) {
         self.free_fetch_lane(node, plan.lane, id);
         self.adapt(now, node, plan, &reply);
-        self.mute(now, node, reply.throttle_ms);
         let code = Code(reply.error);
         if code != Code::NONE {
             return self.refused_fetch(now, id, node, plan, code);
@@ -277,17 +276,6 @@ impl Machine {
             let what = format!("left {} out of its answer", cursor.at);
             self.tell(Event::Misbehaved { peer: Peer::Node(leader), what });
         }
-    }
-
-    /// Kafka answers first and closes its ear after (KIP-219): waiting here saves it the trouble.
-    fn mute(&mut self, now: Instant, node: i32, throttle_ms: i32) {
-        let (Ok(ms @ 1..), Some(known)) = (u64::try_from(throttle_ms), self.nodes.get_mut(&Peer::Node(node)))
-        else {
-            return;
-        };
-        let until = now + Duration::from_millis(ms).min(self.config.request_timeout);
-        known.muted_until = Some(until);
-        self.timers.add(until, Why::Peer(Peer::Node(node)));
     }
 
     /// The cursor of a fetched partition, by id where the broker speaks ids.

@@ -10,6 +10,7 @@ use crate::{
     },
     event::Event,
     fault::{Fault, Lost},
+    request::Request,
     timer::Why,
 };
 
@@ -85,7 +86,37 @@ impl Machine {
         if node.joins_until.is_some_and(|until| until <= now) {
             node.joins_until = None;
         }
+        node.throttled.retain(|_, until| *until > now);
         node.dirty = true;
+        self.release_held();
+    }
+
+    /// Kafka answers first and closes its ear after (KIP-219): what we said meanwhile would wait there, and look as if it were
+    /// overdue. So it waits here.
+    pub(super) fn throttled(&mut self, now: Instant, peer: Peer, lane: Lane, ms: i32) {
+        let (Ok(ms @ 1..), Some(node)) = (u64::try_from(ms), self.nodes.get_mut(&peer)) else { return };
+        let until = now + Duration::from_millis(ms).min(self.config.request_timeout);
+        node.throttled.insert(lane, until);
+        if matches!(lane, Lane::Long | Lane::Express) {
+            node.muted_until = Some(until); // a fetch had better be planned when it may go
+        }
+        self.timers.add(until, Why::Peer(peer));
+    }
+
+    /// What waited for a broker that was throttled, and may go now.
+    fn release_held(&mut self) {
+        let waits = |held: &Request| {
+            self.nodes.get(&held.peer).is_some_and(|node| node.throttled.contains_key(&held.lane))
+        };
+        let (held, free): (Vec<_>, Vec<_>) = self.held.drain(..).partition(waits);
+        self.held = held;
+        self.out.extend(free);
+    }
+
+    /// A request that nobody waits for any more is not sent.
+    pub(super) fn unsend(&mut self, id: u64) {
+        self.out.retain(|request| request.id != id);
+        self.held.retain(|request| request.id != id);
     }
 
     /// One more peer failed; when all have, or all brokers and a bootstrap address knows no better, that is a round.
@@ -134,6 +165,9 @@ impl Machine {
     }
 
     pub(crate) fn hang_up(&mut self, peer: Peer, lane: Lane) {
+        if let Some(node) = self.nodes.get_mut(&peer) {
+            node.throttled.remove(&lane); // that was said on this connection
+        }
         self.hang_ups.push_back((peer, lane));
     }
 
@@ -146,7 +180,7 @@ impl Machine {
         for id in ids {
             if let Some(pledge) = self.asked.remove(&id) {
                 self.timers.remove(pledge.deadline, Why::Reply(id));
-                self.out.retain(|request| request.id != id);
+                self.unsend(id);
                 self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }
