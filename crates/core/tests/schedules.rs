@@ -1562,6 +1562,26 @@ fn a_reader_that_fails_with_its_budget_full_recovers() {
 }
 
 #[test]
+fn a_reader_that_fails_with_its_budget_full_does_not_fetch_again_and_again_what_nobody_takes() {
+    let mut world = filled(2, 2, 0);
+    let reader = reading(&mut world, |config| {
+        (config.budget, config.max_wait, config.metadata_max_age) = (500_000, ms(50), secs(1));
+    });
+    world.until(secs(1), "both are asked", |w| count(w, reader, "fetch") >= 2);
+    let refused = Mishap::partition_error(ApiKey::Metadata, Code::TOPIC_AUTHORIZATION_FAILED).topic("t");
+    let refused = world.mishap(refused.always());
+    world.until(secs(5), "it fails", |w| !w.faults(reader).is_empty());
+    (0..2).for_each(|partition| (0..10).for_each(|_| world.append("t", partition, large(3))));
+    world.run(secs(1));
+    let before = count(&world, reader, "fetch");
+    world.run(secs(10));
+    let fetches = count(&world, reader, "fetch") - before;
+    assert!(fetches <= 20, "{fetches} fetches in 10 s brought nobody anything");
+    world.cluster.clear_fault(refused);
+    world.until(secs(20), "all is read", |w| w.reads(reader).len() == 60);
+}
+
+#[test]
 fn one_batch_larger_than_the_budget_gets_through() {
     let mut world = filled(1, 1, 0);
     world.append("t", 0, Produce { value: 500_000, ..Produce::plain(10) });

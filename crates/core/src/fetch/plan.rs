@@ -26,6 +26,7 @@ use crate::{
     cluster::{
         Lane, Peer,
         node::{EXPRESS_WAIT_MAX, FetchLane, Node},
+        topic::Topic,
     },
     config::Address,
     event::Event,
@@ -104,7 +105,7 @@ impl Machine {
         if cursors.is_empty() {
             return false;
         }
-        let Some(max_bytes) = self.room_for_reply(node) else { return false };
+        let Some(max_bytes) = self.room_for_reply(node, &cursors) else { return false };
         let known = self.nodes.get_mut(&peer).expect("looked up above");
         let wait = match lane {
             Lane::Express => {
@@ -148,11 +149,11 @@ impl Machine {
     }
 
     /// How large the next reply of `node` may be; `None` if there is no room for any.
-    fn room_for_reply(&mut self, node: i32) -> Option<i32> {
+    fn room_for_reply(&mut self, node: i32, cursors: &[usize]) -> Option<i32> {
         let wanted = self.nodes[&Peer::Node(node)].reply_bytes;
         let mut room = self.config.budget.saturating_sub(self.ledger.total());
         if room < SMALLEST_REPLY {
-            self.give_up_paused();
+            self.give_up_queued(self.may_mend(node, cursors));
             room = self.config.budget.saturating_sub(self.ledger.total());
         }
         if room >= SMALLEST_REPLY {
@@ -166,6 +167,15 @@ impl Machine {
             self.tell(Event::HeldByCaller { bytes: self.ledger.buffered().held });
         }
         starves.then_some(wanted)
+    }
+
+    /// Whether the answer to this fetch is what a reader that fails waits for. For any other one it gives up nothing that it
+    /// keeps: two brokers would drive out each other's records, and send them again and again.
+    fn may_mend(&self, node: i32, cursors: &[usize]) -> bool {
+        let asks_for =
+            |topic: &Topic| cursors.iter().any(|&cursor| self.cursors[cursor].at.topic == topic.name);
+        self.does_not_speak(Peer::Node(node))
+            || self.topics.iter().any(|topic| topic.refused.is_some() && asks_for(topic))
     }
 
     /// Takes a fetch's answer.

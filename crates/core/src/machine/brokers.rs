@@ -39,6 +39,11 @@ impl Machine {
         self.unsupported.take_if(mends);
     }
 
+    /// Whether the reader fails because of this broker.
+    pub(crate) fn does_not_speak(&self, peer: Peer) -> bool {
+        self.unsupported.as_ref().is_some_and(|unsupported| unsupported.peer == peer)
+    }
+
     /// A broker is gone, and with it what it did not speak.
     pub(crate) fn forget_unsupported(&mut self, peer: Peer) {
         self.unsupported.take_if(|unsupported| unsupported.peer == peer);

@@ -82,10 +82,14 @@ impl Machine {
     /// Space is short: what paused partitions keep is fetched again when they are resumed; what nobody is handed while
     /// the reader fails, when it does no more.
     pub fn give_up_paused(&mut self) {
-        let fails = self.fails();
+        self.give_up_queued(self.fails());
+    }
+
+    /// What paused partitions keep; or what all of them do.
+    pub(crate) fn give_up_queued(&mut self, all: bool) {
         for index in 0..self.cursors.len() {
             let cursor = &self.cursors[index];
-            if (cursor.paused || fails)
+            if (cursor.paused || all)
                 && matches!(cursor.phase, Phase::Reading)
                 && let Some(Entry::Part(first)) = cursor.queue.front()
             {
