@@ -82,16 +82,18 @@ pub(super) fn encode(records: &[u8]) -> Result<Vec<u8>, RecordError> {
     Ok(out)
 }
 
-/// Bytes that the only frame of `src` unpacks to at most, if it is the only one and that can be believed.
+/// Bytes that the only frame of `src` unpacks to at most, if it is the only one and that can be believed. For any other,
+/// whether one call unpacks it may depend on how much room there happens to be.
 fn room(src: &[u8]) -> Option<usize> {
+    let most = blocks(src)?.saturating_mul(BLOCK_MAX);
     let room = match zstd_safe::get_frame_content_size(src).ok()? {
         Some(size) => usize::try_from(size).ok()?,
-        None => blocks(src)?.saturating_mul(BLOCK_MAX),
+        None => most,
     };
     (room <= src.len().saturating_mul(RATIO).max(BLOCK_MAX)).then_some(room)
 }
 
-/// Number of blocks of the frame that `src` begins with.
+/// Number of blocks of the frame that `src` is, none of which is larger than may be.
 fn blocks(src: &[u8]) -> Option<usize> {
     let mut rest = src.strip_prefix(&MAGIC)?;
     let (&descriptor, after) = rest.split_first()?;
@@ -104,8 +106,12 @@ fn blocks(src: &[u8]) -> Option<usize> {
         const REPEATED: u32 = 1;
         rest = after.get(if kind == REPEATED { 1 } else { size }..)?;
         blocks += 1;
+        if size > BLOCK_MAX {
+            return None;
+        }
         if last {
-            return Some(blocks);
+            let checksum = usize::from(descriptor >> 2 & 1) * 4;
+            return (rest.len() == checksum).then_some(blocks);
         }
     }
 }
