@@ -263,6 +263,7 @@ impl Shared {
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.life = Life::Ended;
+        state.machine.halt();
         self.closing.store(true, Ordering::Relaxed);
         state.links.clear();
         state.wanted.clear();

@@ -560,6 +560,21 @@ async fn an_advertised_address_that_cannot_be_reached_is_named_beside_who_named_
     println!("{error}");
 }
 
+/// What the reader was in the middle of is not handed out after close has returned, whatever it is that closes it.
+#[tokio::test]
+async fn a_closed_reader_hands_out_nothing_also_of_a_batch_that_was_begun() {
+    let broker = broker(&[("t", 1)]).await;
+    fill(&broker, "t", 0, 100);
+    let mut reader = Reader::builder(broker.bootstrap()).topic("t").open().unwrap();
+    assert_eq!(next(&mut reader).await.offset(), 0);
+    reader.control().close();
+    for _ in 0..2 {
+        let error = soon("the error", reader.next()).await.unwrap_err();
+        assert!(error.is_closed(), "{error}");
+    }
+    assert!(soon("the error", reader.next_batch()).await.unwrap_err().is_closed());
+}
+
 #[test]
 fn a_runtime_without_timers_is_named() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();

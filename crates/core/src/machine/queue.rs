@@ -10,6 +10,13 @@ use crate::{
 };
 
 impl Machine {
+    /// Ends every turn: nothing more is handed out, also not of a batch that the caller has begun.
+    pub fn halt(&mut self) {
+        for cursor in &self.cursors {
+            cursor.turn.end();
+        }
+    }
+
     pub(crate) fn enqueue(&mut self, index: usize, entry: Entry) {
         self.uncount(index);
         let cursor = &mut self.cursors[index];
