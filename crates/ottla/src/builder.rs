@@ -14,11 +14,12 @@ use regex_lite::Regex;
 use tokio::sync::mpsc;
 
 use crate::{
+    connect::Connect,
     driver::Driver,
     error::Error,
     hooks::{Hook, Hooks},
     kind::Partitions,
-    options::Options,
+    options::{Connector, Options},
     reader::Reader,
     shared::Shared,
 };
@@ -211,7 +212,15 @@ impl<K> Builder<K> {
         self
     }
 
-    /// How long a TCP connection may take; 5 s.
+    /// Makes connections by this instead of plain [`Tcp`](crate::Tcp): through a proxy, over a Unix socket, to other
+    /// addresses than brokers advertise; or by a `Tcp` that was told something. See [`Connect`].
+    pub fn connect(mut self, connector: impl Connect) -> Self {
+        self.options.connector = Connector(Arc::new(connector));
+        self
+    }
+
+    /// How long a connection may take, over all addresses of a broker's name; 5 s
+    /// (`socket.connection.setup.timeout.ms`, there 10 s).
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.options.connect_timeout = timeout;
         self

@@ -5,9 +5,10 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use ottla_core::{Account, Asked, Lost, Reply, Request};
 use ottla_wire::{api::ApiVersions, frame};
-use tokio::{io::AsyncWriteExt, net::tcp::WriteHalf};
+use tokio::io::AsyncWriteExt;
 
 use crate::{
+    connect::Transport,
     dial::{Dialled, dial},
     frames::Gate,
     shared::{Dial, Shared},
@@ -15,10 +16,11 @@ use crate::{
 
 /// Serves a connection from its dialling to its end, and tells the machine how it ended.
 pub(crate) async fn run(shared: Arc<Shared>, link: Dial) {
-    let mut end =
-        End { shared: &shared, link, reason: Some("our own mistake: its task panicked".to_owned()) };
+    let mut end = End { shared: &shared, link, reason: Some(PANICKED.to_owned()) };
     end.reason = serve(&shared, &mut end.link).await.err();
 }
+
+const PANICKED: &str = "its task panicked, by a mistake of ours or of the transport it was given";
 
 /// Tells the machine how a connection ended, however it did: were it not told, it would wait for answers that cannot
 /// come until they are overdue.
@@ -41,15 +43,14 @@ async fn serve(shared: &Shared, link: &mut Dial) -> Result<(), String> {
     let Dialled { mut socket, mut frames, versions } = dial(&link.address, &shared.options).await?;
     shared.connected(link);
     let gate = Gate { shared, peer: link.peer, lane: link.lane };
-    let (mut reader, mut writer) = socket.split();
     let mut asked = Conversation::new(shared, versions);
     loop {
         tokio::select! {
             request = link.outbox.recv() => match request {
-                Some(request) => asked.ask(&mut writer, &request).await?,
+                Some(request) => asked.ask(&mut socket, &request).await?,
                 None => return Ok(()), // not wanted any more
             },
-            frame = frames.next(&mut reader, &shared.pool, shared.options.max_frame_bytes, Some(&gate)) => {
+            frame = frames.next(&mut socket, &shared.pool, shared.options.max_frame_bytes, Some(&gate)) => {
                 let (frame, account) = frame.map_err(|broken| broken.to_string())?;
                 asked.answer(frame, &account)?;
             }
@@ -70,7 +71,7 @@ impl<'a> Conversation<'a> {
         Self { shared, versions, next_correlation: 1, asked: VecDeque::new() }
     }
 
-    async fn ask(&mut self, socket: &mut WriteHalf<'_>, request: &Request) -> Result<(), String> {
+    async fn ask(&mut self, socket: &mut Transport, request: &Request) -> Result<(), String> {
         let correlation = self.next_correlation;
         let (bytes, asked) =
             match request.body.encode(&self.versions, correlation, &self.shared.options.client_id) {

@@ -1,6 +1,6 @@
 //! From an address to a connection on which both ends know each other's versions. Linear, so ordinary async code.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{any::Any, error::Error, future::Future, sync::Arc, time::Duration};
 
 use ottla_core::{Address, Ledger};
 use ottla_wire::{
@@ -9,18 +9,18 @@ use ottla_wire::{
     frame,
     message::{ApiVersionsRequest, ApiVersionsResponse, Message},
 };
-use tokio::{io::AsyncWriteExt, net::TcpStream};
+use tokio::{io::AsyncWriteExt, task::JoinSet};
 
 use crate::{
+    connect::{Connect, Transport},
     frames::{Broken, Frames},
     options::Options,
     pool::Pool,
-    sockets,
 };
 
 /// A connection that may be asked.
 pub(crate) struct Dialled {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Transport,
     pub(crate) frames: Frames,
     pub(crate) versions: ApiVersions,
 }
@@ -31,9 +31,45 @@ pub(crate) struct Dialled {
 ///
 /// What happened, as a sentence without its subject.
 pub(crate) async fn dial(address: &Address, options: &Options) -> Result<Dialled, String> {
-    let connect = sockets::connect(&address.host, address.port);
-    let socket = within(options.connect_timeout, "connecting", connect).await?;
+    let socket = within(options.connect_timeout, "connecting", connect(address, options)).await?;
     within(options.handshake_timeout, "exchanging versions", greet(socket, options)).await
+}
+
+/// In a task, so that a connector that panics is told as any other failure, and one that blocks its thread is left behind.
+async fn connect(address: &Address, options: &Options) -> Result<Transport, String> {
+    let (connector, address) = (options.connector.0.clone(), address.clone());
+    let mut task = JoinSet::new();
+    task.spawn(async move { connector.connect(&address).await });
+    match task.join_next().await {
+        Some(Ok(Ok(transport))) => Ok(transport),
+        Some(Ok(Err(error))) => Err(format!("cannot connect: {}", with_sources(&error))),
+        Some(Err(error)) if error.is_panic() => {
+            Err(format!("cannot connect: the connector panicked{}", message(error.into_panic().as_ref())))
+        }
+        Some(Err(_)) | None => Err("cannot connect: the runtime ends".to_owned()),
+    }
+}
+
+/// An error and what caused it, unless it says so itself.
+fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let cause = source.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        next = source.source();
+    }
+    text
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
+        Some(text) => format!(": {text}"),
+        None => String::new(),
+    }
 }
 
 async fn within<T>(
@@ -48,7 +84,7 @@ async fn within<T>(
 }
 
 /// Asks in the newest version we have; a broker that does not know it answers in the oldest, with its range.
-async fn greet(mut socket: TcpStream, options: &Options) -> Result<Dialled, String> {
+async fn greet(mut socket: Transport, options: &Options) -> Result<Dialled, String> {
     let mut frames = Frames::new();
     let mut version = *ApiVersionsRequest::VERSIONS.end();
     loop {
@@ -66,7 +102,7 @@ async fn greet(mut socket: TcpStream, options: &Options) -> Result<Dialled, Stri
 }
 
 async fn ask_versions(
-    socket: &mut TcpStream,
+    socket: &mut Transport,
     frames: &mut Frames,
     version: i16,
     options: &Options,

@@ -41,10 +41,18 @@ pub(crate) enum Broken {
     CutLength { got: usize },
     #[error("the broker closed the connection after {got} of a frame's {all} bytes")]
     CutBody { got: usize, all: usize },
-    #[error(transparent)]
+    #[error("{}{}", .0, knob(.0))]
     Length(#[from] LengthError),
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
+}
+
+/// What to turn, should it be a broker all the same.
+fn knob(error: &LengthError) -> &'static str {
+    match error {
+        LengthError::TooLarge { .. } => " (max_frame_bytes)",
+        _ => "",
+    }
 }
 
 /// Smaller frames need no permission.

@@ -65,6 +65,7 @@
 mod batch;
 mod builder;
 mod commits;
+mod connect;
 mod connection;
 mod control;
 mod dial;
@@ -88,6 +89,7 @@ mod walk;
 
 pub use batch::{Batch, Records};
 pub use builder::Builder;
+pub use connect::{Connect, Connecting, Transport};
 pub use control::Control;
 pub use error::{Error, ErrorKind};
 pub use events::Events;
@@ -99,7 +101,7 @@ pub use hooks::{Assigned, Lost, Rebalance, Revoked};
 pub use kind::{Commits, Group, Partitions, Stored};
 pub use message::Message;
 #[doc(hidden)]
-pub use options::Options;
+pub use options::{Connector, Options};
 pub use ottla_core::{
     Address, Assignment, Assignor, Buffered, CommitOffset, Committed, Event, Fault, GroupMember,
     GroupPartition, GroupTopics, Member, MissingTopic, OnOutOfRange, Peer, Range, RoundRobin, Start, Sticky,
@@ -110,6 +112,7 @@ pub use ottla_wire::{
     record::{Header, Headers, Record, RecordError, TimestampType},
 };
 pub use reader::{Reader, Stream};
+pub use sockets::Tcp;
 
 /// The README's example compiles.
 #[cfg(doctest)]

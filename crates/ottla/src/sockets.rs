@@ -1,13 +1,30 @@
 //! From a name to a TCP connection: all addresses of the name, the quickest wins (RFC 8305, "happy eyeballs").
 
-use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
+use ottla_core::Address;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::{TcpStream, lookup_host},
+    net::{TcpSocket, TcpStream, lookup_host},
     task::JoinSet,
     time::sleep,
 };
+
+use crate::connect::{Connect, Connecting};
+
+/// Connects over plain TCP, to whichever address of a broker's name answers first.
+///
+/// An attempt that takes more than 250 ms is joined by one at the next address, IPv6 and IPv4 by turns (RFC 8305).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tcp {
+    keepalive: Option<Duration>,
+    local_address: Option<IpAddr>,
+}
 
 /// An attempt that takes longer is joined by one at the next address.
 const STAGGER: Duration = Duration::from_millis(250);
@@ -19,23 +36,62 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Between two probes; some nine of them unanswered end the connection.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Connects to whichever address of the name answers first.
-///
-/// # Errors
-///
-/// What happened at each address.
-pub(crate) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    let found = lookup_host((host, port)).await.map_err(|error| format!("cannot connect: {error}"))?;
-    let addresses = interleave(found.collect());
-    if addresses.is_empty() {
-        return Err(format!("{host} has no address"));
+impl Default for Tcp {
+    fn default() -> Self {
+        Self { keepalive: Some(KEEPALIVE), local_address: None }
     }
-    let socket = race(addresses, host).await?;
-    // What is lost without these is speed, and an early word of a dead peer.
-    let _ = socket.set_nodelay(true);
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(PROBE_INTERVAL);
-    let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
-    Ok(socket)
+}
+
+impl Tcp {
+    /// As a reader does it that was told nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long nothing may come on a connection before it is probed, every 10 s then; 60 s. `None`: never. A shorter time
+    /// than a firewall forgets connections after keeps them known to it.
+    #[must_use]
+    pub fn keepalive(mut self, idle: Option<Duration>) -> Self {
+        self.keepalive = idle;
+        self
+    }
+
+    /// The address of this machine to connect from, where it has several; the system chooses unless told. Brokers are
+    /// reached at addresses of the same family (IPv4 or IPv6) only.
+    #[must_use]
+    pub fn local_address(mut self, address: IpAddr) -> Self {
+        self.local_address = Some(address);
+        self
+    }
+
+    async fn reach(&self, broker: &Address) -> io::Result<TcpStream> {
+        let host = broker.host.as_str();
+        let mut found: Vec<SocketAddr> = lookup_host((host, broker.port)).await?.collect();
+        if found.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")));
+        }
+        if let Some(local) = self.local_address {
+            found.retain(|at| at.is_ipv4() == local.is_ipv4());
+            if found.is_empty() {
+                let why = format!("{host} has no address of the family of the local address {local}");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            }
+        }
+        let socket = race(interleave(found), host, self.local_address).await?;
+        // What is lost without these is speed, and an early word of a dead peer.
+        let _ = socket.set_nodelay(true);
+        if let Some(idle) = self.keepalive {
+            let keepalive = TcpKeepalive::new().with_time(idle).with_interval(PROBE_INTERVAL);
+            let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive);
+        }
+        Ok(socket)
+    }
+}
+
+impl Connect for Tcp {
+    fn connect<'a>(&'a self, broker: &'a Address) -> Connecting<'a> {
+        Box::pin(async { Ok(self.reach(broker).await?.into()) })
+    }
 }
 
 /// IPv6 and IPv4 by turns, each in the resolver's order: one family may lead nowhere as a whole.
@@ -53,12 +109,16 @@ fn interleave(found: Vec<SocketAddr>) -> VecDeque<SocketAddr> {
     }
 }
 
-async fn race(mut addresses: VecDeque<SocketAddr>, host: &str) -> Result<TcpStream, String> {
+async fn race(
+    mut addresses: VecDeque<SocketAddr>,
+    host: &str,
+    local: Option<IpAddr>,
+) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut failures: Vec<(SocketAddr, io::Error)> = Vec::new();
     loop {
         if let Some(at) = addresses.pop_front() {
-            attempts.spawn(async move { (at, TcpStream::connect(at).await) });
+            attempts.spawn(async move { (at, attempt(at, local).await) });
         }
         tokio::select! {
             Some(done) = attempts.join_next() => match done {
@@ -69,20 +129,28 @@ async fn race(mut addresses: VecDeque<SocketAddr>, host: &str) -> Result<TcpStre
             () = sleep(STAGGER), if !addresses.is_empty() => continue,
         }
         if attempts.is_empty() && addresses.is_empty() {
-            return Err(told(host, &failures));
+            return Err(told(host, failures));
         }
     }
 }
 
-fn told(host: &str, failures: &[(SocketAddr, io::Error)]) -> String {
-    match failures {
-        [(at, error)] if at.ip().to_string() == host => format!("cannot connect: {error}"),
-        [(at, error)] => format!("cannot connect to {at}: {error}"),
-        many => {
-            let each: Vec<String> = many.iter().map(|(at, error)| format!("{at}: {error}")).collect();
-            format!("cannot connect to any of its addresses ({})", each.join("; "))
-        }
+async fn attempt(at: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(local) = local else { return TcpStream::connect(at).await };
+    let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    let bound = socket.bind(SocketAddr::new(local, 0));
+    bound
+        .map_err(|error| io::Error::new(error.kind(), format!("from the local address {local}: {error}")))?;
+    socket.connect(at).await
+}
+
+/// What happened at each address, unless the host is the address.
+fn told(host: &str, mut failures: Vec<(SocketAddr, io::Error)>) -> io::Error {
+    if failures.len() == 1 && failures[0].0.ip().to_string() == host {
+        return failures.swap_remove(0).1;
     }
+    let kind = failures.first().map_or(io::ErrorKind::Other, |(_, error)| error.kind());
+    let each: Vec<String> = failures.iter().map(|(at, error)| format!("{at}: {error}")).collect();
+    io::Error::new(kind, each.join("; "))
 }
 
 #[cfg(test)]
@@ -109,10 +177,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let alive = listener.local_addr().expect("bound");
         let dead = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
-        let socket = race([dead, alive].into(), "name").await.expect("one is alive");
+        let socket = race([dead, alive].into(), "name", None).await.expect("one is alive");
         assert_eq!(socket.peer_addr().expect("connected"), alive);
-        let error = race([dead].into(), "name").await.expect_err("none is alive");
-        assert!(error.contains(&dead.to_string()), "{error}");
+        let error = race([dead].into(), "name", None).await.expect_err("none is alive");
+        assert!(error.to_string().contains(&dead.to_string()), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 
     /// An address of the documentation range: routers drop what goes there, or say that there is no way.
@@ -121,7 +190,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let alive = listener.local_addr().expect("bound");
         let begin = Instant::now();
-        let socket = race([at("192.0.2.1:9"), alive].into(), "name").await.expect("one is alive");
+        let socket = race([at("192.0.2.1:9"), alive].into(), "name", None).await.expect("one is alive");
         assert_eq!(socket.peer_addr().expect("connected"), alive);
         assert!(begin.elapsed() < STAGGER * 10, "{:?}", begin.elapsed());
     }

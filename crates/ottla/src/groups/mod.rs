@@ -8,6 +8,7 @@ mod offsets;
 use std::{
     collections::BTreeMap,
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -17,7 +18,11 @@ use ottla_wire::{
     message::{DeleteGroupsRequest, ListGroupsRequest, list_groups_response::ListedGroup},
 };
 
-use crate::error::Error;
+use crate::{
+    connect::Connect,
+    error::Error,
+    options::Connector,
+};
 use cluster::{Cluster, Trouble, trouble};
 
 /// Looks after consumer groups without being a member of any: lists and describes them, tells their lag, sets their
@@ -78,6 +83,13 @@ impl Groups {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.cluster.limit = timeout.min(Duration::from_secs(24 * 3600));
+        self
+    }
+
+    /// Makes connections by this instead of plain [`Tcp`](crate::Tcp); see [`Connect`].
+    #[must_use]
+    pub fn connect(mut self, connector: impl Connect) -> Self {
+        self.cluster.options.connector = Connector(Arc::new(connector));
         self
     }
 
