@@ -7,7 +7,7 @@ mod queue;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ottla_wire::record::BatchHeader;
@@ -87,7 +87,10 @@ pub(crate) struct Pending {
 struct Pledge {
     peer: Peer,
     lane: Lane,
+    /// Then it is overdue.
     deadline: Instant,
+    /// When we look at it: then, or before, when it is [`LATE`].
+    alarm: Instant,
     purpose: Purpose,
 }
 
@@ -109,6 +112,9 @@ pub(crate) enum Purpose {
     Fetch(Plan),
     Group(Question),
 }
+
+/// A leader that needs so much longer than it was allowed to may be one no more: another broker is asked.
+const LATE: Duration = Duration::from_secs(1);
 
 /// After so many requests in a row that a broker speaks no version of, the reader fails.
 const NOT_SPOKEN_MAX: u32 = 3;
@@ -169,9 +175,8 @@ impl Machine {
 
     /// An answer came.
     pub fn handle_reply(&mut self, now: Instant, id: u64, mut reply: Reply) {
-        let Some(pledge) = self.asked.remove(&id) else { return };
+        let Some(pledge) = self.redeem(id) else { return };
         self.throttled(now, pledge.peer, pledge.lane, *reply.throttle_ms());
-        self.timers.remove(pledge.deadline, Why::Reply(id));
         self.answered(pledge.peer);
         self.is_spoken(&pledge);
         match (pledge.purpose, pledge.peer, reply) {
@@ -197,16 +202,16 @@ impl Machine {
     pub fn handle_progress(&mut self, now: Instant, peer: Peer, lane: Lane) {
         let wait = self.config.request_timeout;
         for (&id, pledge) in self.asked.iter_mut().filter(|(_, p)| p.peer == peer && p.lane == lane) {
-            self.timers.remove(pledge.deadline, Why::Reply(id));
+            self.timers.remove(pledge.alarm, Why::Reply(id));
             pledge.deadline = pledge.deadline.max(now + wait);
-            self.timers.add(pledge.deadline, Why::Reply(id));
+            pledge.alarm = pledge.deadline; // whose answer comes is not silent
+            self.timers.add(pledge.alarm, Why::Reply(id));
         }
     }
 
     /// A broker does not speak what was to be asked, in any version of ours.
     pub fn handle_unsupported(&mut self, now: Instant, id: u64, what: String) {
-        let Some(pledge) = self.asked.remove(&id) else { return };
-        self.timers.remove(pledge.deadline, Why::Reply(id));
+        let Some(pledge) = self.redeem(id) else { return };
         if let Purpose::Epochs(asked) = &pledge.purpose {
             // A broker without the feature cannot be asked: go on unvalidated.
             for &index in asked {
@@ -240,9 +245,7 @@ impl Machine {
         }
         self.count_failure(peer, lost);
         for id in ids {
-            if let Some(pledge) = self.asked.remove(&id) {
-                self.timers.remove(pledge.deadline, Why::Reply(id));
-                self.unsend(id);
+            if let Some(pledge) = self.redeem(id) {
                 self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }
@@ -483,15 +486,30 @@ impl Machine {
         self.next_id += 1;
         let patience = self.config.request_timeout + body.broker_wait();
         let held = self.nodes.get(&peer).and_then(|node| node.throttled.get(&lane)).copied();
-        let deadline = held.unwrap_or(now).max(now) + body.patience().unwrap_or(patience).min(patience);
-        self.timers.add(deadline, Why::Reply(id));
-        self.asked.insert(id, Pledge { peer, lane, deadline, purpose });
+        let begin = held.unwrap_or(now).max(now);
+        let deadline = begin + body.patience().unwrap_or(patience).min(patience);
+        let alarm = match purpose {
+            Purpose::Fetch(_) | Purpose::Offsets(_) | Purpose::Epochs(_) => begin + body.broker_wait() + LATE,
+            Purpose::Metadata | Purpose::Group(_) => deadline, // these look elsewhere by themselves
+        };
+        let alarm = alarm.min(deadline);
+        self.timers.add(alarm, Why::Reply(id));
+        self.asked.insert(id, Pledge { peer, lane, deadline, alarm, purpose });
         let request = Request { id, peer, lane, body };
         match held {
             Some(_) => self.held.push(request),
             None => self.out.push_back(request),
         }
         id
+    }
+
+    /// What an answer was expected for; it is expected no more, and the request not sent if it was not yet.
+    fn redeem(&mut self, id: u64) -> Option<Pledge> {
+        let pledge = self.asked.remove(&id)?;
+        self.timers.remove(pledge.alarm, Why::Reply(id));
+        self.out.retain(|request| request.id != id);
+        self.held.retain(|request| request.id != id);
+        Some(pledge)
     }
 
     /// How many questions for offsets wait at a broker.

@@ -281,7 +281,7 @@ fn a_broker_that_goes_dark_makes_no_flood_of_questions() {
         world.darken(node);
         world.run(secs(5));
         let busy = requests_during(&mut world, reader, secs(25));
-        assert!(busy <= 25, "{busy} requests in 25 s");
+        assert!(busy <= 40, "{busy} requests in 25 s"); // one a second is for who may lead now
     }
 }
 
@@ -297,6 +297,78 @@ fn the_leaders_of_a_broker_that_went_dark_are_found() {
     // Nobody says so: the long fetch to the dark one has to be given up first.
     world.until(secs(60), "it is read from its new leader", |w| w.offsets(reader, "t", 1).len() == 20);
     assert_eq!(world.offsets(reader, "t", 1), offsets(0, 20));
+}
+
+/// Under load a broker answers in milliseconds: one that does not is doubted long before `max_wait` has passed.
+#[test]
+fn the_partitions_of_a_busy_broker_that_froze_are_found_at_their_new_leader() {
+    for seed in 0..10 {
+        let mut world = filled(3, 3, 10);
+        let reader = reading(&mut world, |config| config.seed = seed);
+        busy(&mut world, secs(1), &[0, 1, 2]);
+        world.darken(2);
+        busy(&mut world, secs(3 + seed % 7), &[0, 2]);
+        world.lead("t", 1, Some(3));
+        world.fill("t", 1, 10);
+        world.until(ms(1500), "it is read there", |w| w.offsets(reader, "t", 1).len() == 30);
+        world.lighten(2);
+        world.run(secs(1));
+        assert_eq!(world.offsets(reader, "t", 1), offsets(0, 30));
+    }
+}
+
+/// Records come to these partitions all the time.
+fn busy(world: &mut World, time: Duration, partitions: &[i32]) {
+    let end = world.elapsed() + time;
+    while world.elapsed() < end {
+        world.run(ms(100));
+        partitions.iter().for_each(|&partition| world.fill("t", partition, 1));
+    }
+}
+
+#[test]
+fn a_dead_brokers_partitions_are_found_at_their_new_leader_however_late_it_is_chosen() {
+    for late in [2, 4, 8, 16, 33] {
+        let mut world = filled(3, 3, 10);
+        let reader = reading(&mut world, |_| {});
+        settle(&mut world);
+        world.kill(2);
+        world.run(secs(late));
+        world.lead("t", 1, Some(3));
+        world.fill("t", 1, 10);
+        delivers(&mut world, reader, 1, ms(1500));
+    }
+}
+
+#[test]
+fn a_dead_broker_that_is_chosen_again_is_dialled_at_once() {
+    let mut world = filled(3, 3, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.kill(2);
+    world.run(secs(40));
+    world.revive(2);
+    world.lead("t", 1, Some(2));
+    world.fill("t", 1, 10);
+    delivers(&mut world, reader, 1, ms(1500));
+}
+
+#[test]
+fn a_broker_that_stays_away_costs_a_question_a_second_and_less_when_it_lasts() {
+    let mut world = filled(3, 3, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.kill(2);
+    world.run(secs(20));
+    let before = count(&world, reader, "metadata");
+    world.run(secs(20));
+    let asked = count(&world, reader, "metadata") - before;
+    assert!((10..=25).contains(&asked), "{asked} questions in 20 s");
+    world.run(secs(180));
+    let before = count(&world, reader, "metadata");
+    world.run(secs(60));
+    let asked = count(&world, reader, "metadata") - before;
+    assert!((10..=30).contains(&asked), "{asked} questions in a minute when it has lasted long");
 }
 
 // Bootstrap and outages.
@@ -929,7 +1001,7 @@ fn a_leader_that_is_no_broker_is_waited_for() {
     world.until(ms(100), "the other is read", |w| w.reads(reader).len() == 10);
     world.run(secs(20));
     let busy = requests_during(&mut world, reader, secs(60));
-    assert!(busy <= 40, "{busy} requests in a minute");
+    assert!(busy <= 75, "{busy} requests in a minute");
     world.cluster.clear_fault(stranger);
     world.until(secs(7), "it is read", |w| w.reads(reader).len() == 20);
 }
@@ -1394,7 +1466,7 @@ fn a_connection_that_closes_after_every_reply_is_dialled_with_pauses() {
     let before = world.clients[reader].dialled;
     world.run(secs(60));
     let dialled = world.clients[reader].dialled - before;
-    assert!(dialled <= 50, "{dialled} connections in a minute");
+    assert!(dialled <= 80, "{dialled} connections in a minute");
     world.cluster.clear_faults();
     delivers(&mut world, reader, 0, secs(7));
 }

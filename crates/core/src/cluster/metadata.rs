@@ -51,6 +51,8 @@ pub(crate) struct Metadata {
     /// When the last answer came, and how long no further question was to follow.
     last: Option<(Instant, Duration)>,
     backoff: Backoff,
+    /// Since when answers have left a partition without a leader that answers.
+    stranded_since: Option<Instant>,
     /// How often an answer was missed or of no use.
     troubles: u64,
     answered_once: bool,
@@ -78,6 +80,11 @@ enum Standing {
 
 /// An answer that takes longer makes us ask a second broker too.
 const HEDGE: Duration = Duration::from_millis(200);
+
+/// While a partition has no leader that answers we ask once in this time at first, and later once in this share of the time
+/// that it has lasted.
+const STRANDED: Duration = Duration::from_secs(1);
+const STRANDED_SHARE: u32 = 32;
 
 /// Errors that keep coming make us ask no more often than this.
 const SPACING_MAX: Duration = Duration::from_secs(1);
@@ -262,9 +269,31 @@ impl Machine {
                 self.metadata.backoff.fail(min, max, &mut self.rng)
             }
         };
+        let pause = self.stranded(now).map_or(pause, |soon| pause.min(soon));
         self.metadata.answered(now, self.config.backoff_min);
         self.timers.add(now + pause, Why::Metadata);
         self.metadata_due = Some(now + pause);
+    }
+
+    /// When to ask again because a partition has no leader that answers: any moment it may have another. Trouble that has
+    /// lasted long may last longer.
+    fn stranded(&mut self, now: Instant) -> Option<Duration> {
+        if !self.is_stranded() {
+            self.metadata.stranded_since = None;
+            return None;
+        }
+        let since = *self.metadata.stranded_since.get_or_insert(now);
+        Some(((now - since) / STRANDED_SHARE).min(self.config.backoff_max).max(STRANDED))
+    }
+
+    /// Whether a partition that is to be read has no leader, or one that does not answer.
+    fn is_stranded(&self) -> bool {
+        self.cursors.iter().filter(|cursor| cursor.wants_leader()).any(|cursor| match cursor.leader {
+            Some(leader) => {
+                self.nodes.get(&Peer::Node(leader)).is_none_or(|node| node.silent || !node.is_open())
+            }
+            None => self.topics[cursor.topic].presence == Presence::There,
+        })
     }
 
     /// A bootstrap connection has done its work once it has answered, well or not.
@@ -537,8 +566,17 @@ impl Machine {
         }
         if new_epoch && seen_before {
             self.cursors[index].enter_epoch();
+            self.chosen(leader);
         }
         self.touch(index);
+    }
+
+    /// Who was made a leader just now lives: were it down, it is dialled at once.
+    fn chosen(&mut self, leader: Option<i32>) {
+        if let Some(node) = leader.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
+            node.phase = super::node::Phase::Open;
+            node.dirty = true;
+        }
     }
 
     fn leaderless(&mut self, index: usize) {

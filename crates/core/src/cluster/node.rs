@@ -94,6 +94,10 @@ pub(crate) struct Node {
     pub(crate) not_spoken: u32,
     /// Something changed that may allow a request.
     pub(crate) dirty: bool,
+    /// An answer is late, and nothing came from there since.
+    pub(crate) silent: bool,
+    /// It had records when it was asked last.
+    pub(crate) busy: bool,
     /// No fetch is sent until then.
     pub(crate) muted_until: Option<Instant>,
     /// Until when the broker wants to hear nothing on these lanes (KIP-219).
@@ -128,6 +132,8 @@ impl Node {
             early_answers: 0,
             not_spoken: 0,
             dirty: true,
+            silent: false,
+            busy: false,
             muted_until: None,
             throttled: BTreeMap::new(),
         }

@@ -133,6 +133,11 @@ impl Cursor {
             && self.until.is_none_or(|until| self.next < until)
     }
 
+    /// Whether its leader has something to do for us.
+    pub(crate) fn wants_leader(&self) -> bool {
+        !self.paused && !matches!(self.phase, Phase::Failed) && !self.is_done()
+    }
+
     /// Whether its next question may be asked now.
     pub(crate) fn may_ask(&self) -> bool {
         self.live.is_none() && self.retry_at.is_none()

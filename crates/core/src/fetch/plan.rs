@@ -52,6 +52,10 @@ impl Plan {
     }
 }
 
+/// A broker that had records a moment ago is asked to wait no longer for the next: it costs nothing while they come, and one
+/// more question when they end. One that froze is noticed so before `max_wait` has passed.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+
 /// No fetch asks for less; so little room is none.
 const SMALLEST_REPLY: usize = 64 << 10;
 
@@ -115,7 +119,10 @@ impl Machine {
             }
             _ => {
                 known.express_wait = Duration::ZERO;
-                self.config.max_wait
+                match known.busy && self.config.min_bytes <= 1 {
+                    true => self.config.max_wait.min(BUSY_WAIT),
+                    false => self.config.max_wait,
+                }
             }
         };
         let ask = self.fetch_ask(&cursors, wait, max_bytes);
@@ -204,6 +211,9 @@ impl Machine {
             }
         }
         self.serve_last(node, &served);
+        if let Some(known) = self.nodes.get_mut(&Peer::Node(node)) {
+            known.busy = !served.is_empty() || (known.busy && plan.lane == Lane::Express);
+        }
         self.slow_down(now, node, plan, served.is_empty());
         if plan.lane == Lane::Long && served.is_empty() {
             self.join_lanes(now, node);

@@ -52,8 +52,7 @@ impl Machine {
     pub(super) fn answered(&mut self, peer: Peer) {
         if let Some(node) = self.nodes.get_mut(&peer) {
             node.phase = NodePhase::Open;
-            node.dirty = true;
-            node.has_answered = true;
+            (node.dirty, node.has_answered, node.silent) = (true, true, false);
         }
         // A bootstrap address names brokers; whether those can be reached is another matter (a wrong advertised listener).
         if matches!(peer, Peer::Seed(_)) && self.node_ids().next().is_some() {
@@ -118,12 +117,6 @@ impl Machine {
         self.out.extend(free);
     }
 
-    /// A request that nobody waits for any more is not sent.
-    pub(super) fn unsend(&mut self, id: u64) {
-        self.out.retain(|request| request.id != id);
-        self.held.retain(|request| request.id != id);
-    }
-
     /// One more peer failed; when all have, or all brokers and a bootstrap address knows no better, that is a round.
     pub(super) fn count_failure(&mut self, peer: Peer, lost: &Lost) {
         self.failing.insert(peer);
@@ -160,9 +153,15 @@ impl Machine {
     }
 
     pub(super) fn reply_overdue(&mut self, now: Instant, id: u64) {
-        let Some(pledge) = self.asked.get(&id) else { return };
+        let Some(pledge) = self.asked.get_mut(&id) else { return };
         let (peer, lane) = (pledge.peer, pledge.lane);
-        let Some(node) = self.nodes.get(&peer) else { return };
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        if now < pledge.deadline {
+            pledge.alarm = pledge.deadline;
+            self.timers.add(pledge.alarm, Why::Reply(id));
+            node.silent = true;
+            return self.want_metadata(now);
+        }
         let reason = format!("no answer within {:?}", self.config.request_timeout);
         let lost = Lost { address: node.address.clone(), reason };
         self.hang_up(peer, lane);
@@ -183,9 +182,7 @@ impl Machine {
         }
         let ids: Vec<u64> = self.asked.iter().filter(|(_, p)| p.peer == peer).map(|(&id, _)| id).collect();
         for id in ids {
-            if let Some(pledge) = self.asked.remove(&id) {
-                self.timers.remove(pledge.deadline, Why::Reply(id));
-                self.unsend(id);
+            if let Some(pledge) = self.redeem(id) {
                 self.unanswered_purpose(now, id, peer, pledge.purpose);
             }
         }

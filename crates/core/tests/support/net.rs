@@ -105,6 +105,8 @@ pub struct Net {
     pub trickle: Option<(usize, Duration)>,
     /// Nodes from and to which nothing comes through.
     dark: BTreeSet<i32>,
+    /// Nodes that are gone, though the cluster still takes them for alive.
+    pub dead: BTreeSet<i32>,
     held: VecDeque<Happening>,
 }
 
@@ -120,6 +122,7 @@ impl Net {
             latency_of: BTreeMap::new(),
             trickle: None,
             dark: BTreeSet::new(),
+            dead: BTreeSet::new(),
             held: VecDeque::new(),
         }
     }

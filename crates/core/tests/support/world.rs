@@ -277,6 +277,20 @@ impl World {
         self.settle();
     }
 
+    /// The node dies, and nobody in the cluster has noticed yet: it leads what it led.
+    pub fn kill(&mut self, node: i32) {
+        note!(self, "node {node} is dead");
+        self.net.dead.insert(node);
+        self.cluster.close_connections(node);
+        self.settle();
+    }
+
+    /// The node is back.
+    pub fn revive(&mut self, node: i32) {
+        note!(self, "node {node} is back");
+        self.net.dead.remove(&node);
+    }
+
     pub fn mishap(&mut self, mishap: Mishap) -> ottla_broker::FaultId {
         note!(self, "mishap {mishap:?}");
         self.cluster.fault(mishap)
@@ -491,7 +505,8 @@ impl World {
     /// At the node: somebody connects.
     fn dialled(&mut self, id: WireId) {
         let Some(node) = self.net.wires.get(&id).map(|wire| wire.node) else { return };
-        let connection = node.and_then(|node| self.cluster.connect(node));
+        let alive = node.filter(|node| !self.net.dead.contains(node));
+        let connection = alive.and_then(|node| self.cluster.connect(node));
         let answer = match connection {
             Some(_) => Happening::Accepted(id),
             None => Happening::Refused(id),
