@@ -4,6 +4,8 @@
 
 #[path = "support/chaos/mod.rs"]
 mod chaos;
+#[path = "support/client.rs"]
+mod client_support;
 #[path = "support/kafka.rs"]
 mod kafka_support;
 mod support;

@@ -11,21 +11,17 @@ mod support;
 
 use std::{
     collections::BTreeMap,
-    process::Command,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use kafka_support::{Kafka, environment, fresh};
+use kafka_support::{Kafka, NODES, environment, fresh, node};
 use ottla::{Control, Group, Reader, Rebalance};
 use ottla_wire::{
     message::{MetadataRequest, MetadataResponse, metadata_request::MetadataRequestTopic},
     record::{BatchBuilder, Codec},
 };
 use support::within;
-
-const NODES: &str = "OTTLA_TEST_KAFKA_NODES";
-const FOLDER: &str = "OTTLA_TEST_KAFKA_NODES_DIR";
 
 const PARTITIONS: i32 = 6;
 
@@ -77,7 +73,7 @@ async fn lose_the_coordinator(lose: &str, how: &[&str], restore: &str) {
         .collect();
 
     let away = Instant::now();
-    command(lose, coordinator, how).await;
+    node(lose, coordinator, how).await;
     let mut others = within(PATIENCE, "another coordinator", kafka_of(&group, Some(coordinator))).await;
     println!("another node coordinates after {:?}", away.elapsed());
     let at_once = others.committed(&group, &topic, PARTITIONS).await;
@@ -94,7 +90,7 @@ async fn lose_the_coordinator(lose: &str, how: &[&str], restore: &str) {
     assert!(gaps.values().all(|gap| *gap < GAP), "{gaps:?}");
 
     fill(&topic, BEFORE, MEANWHILE, Some(coordinator)).await;
-    command(restore, coordinator, &[]).await;
+    node(restore, coordinator, &[]).await;
     let end = BEFORE + MEANWHILE;
     let mut kafka = within(PATIENCE, "a coordinator", kafka_of(&group, None)).await;
     within(PATIENCE, "everything is read and committed", async {
@@ -120,8 +116,8 @@ fn nodes() -> Vec<String> {
 async fn kafka_of(group: &str, but: Option<i32>) -> Kafka {
     loop {
         for address in living(but).await {
-            let (node, coordinator) = Kafka::at(address).await.coordinator(group).await;
-            if Some(node) != but {
+            let (id, coordinator) = Kafka::at(address).await.coordinator(group).await;
+            if Some(id) != but {
                 return Kafka::at(coordinator).await;
             }
         }
@@ -178,13 +174,6 @@ fn batch() -> Vec<u8> {
         batch.push(n, None, Some(&[b'x'; 1000]), &[]);
     }
     batch.build().unwrap()
-}
-
-async fn command(verb: &str, node: i32, more: &[&str]) {
-    let mut command = Command::new(environment("OTTLA_XTASK"));
-    command.args(["kafka", verb, "--dir", &environment(FOLDER), "--node", &node.to_string()]).args(more);
-    let status = tokio::task::spawn_blocking(move || command.status()).await.unwrap().unwrap();
-    assert!(status.success(), "kafka {verb} --node {node}");
 }
 
 /// A member that reads slowly, with little in store: what it hands out it has just fetched.

@@ -5,14 +5,16 @@
 
 #[path = "support/chaos/mod.rs"]
 mod chaos;
+#[path = "support/client.rs"]
+mod client_support;
 #[path = "support/kafka.rs"]
 mod kafka_support;
 mod support;
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use chaos::{Chaos, plays_a_member};
-use kafka_support::environment;
+use kafka_support::{NODES, environment, node};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +24,7 @@ async fn kafka_nodes_chaos_loses_nothing_while_nodes_die_too() {
         return;
     }
     let test = "kafka_nodes_chaos_loses_nothing_while_nodes_die_too";
-    let mut chaos = Chaos::begin(test, environment("OTTLA_TEST_KAFKA_NODES")).await;
+    let mut chaos = Chaos::begin(test, environment(NODES)).await;
     let storm = Storm::begin();
     chaos.rage().await;
     let deaths = storm.calm().await;
@@ -41,13 +43,13 @@ impl Storm {
     fn begin() -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
-            let (nodes, mut deaths) = (environment("OTTLA_TEST_KAFKA_NODES").split(',').count(), 0);
+            let (nodes, mut deaths) = (environment(NODES).split(',').count() as i32, 0);
             while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
-                let node = fastrand::usize(1..=nodes).to_string();
-                command("stop", &node, &["--kill"]).await;
+                let id = fastrand::i32(1..=nodes);
+                node("stop", id, &["--kill"]).await;
                 // Others have taken over after 3 s, or not yet.
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(500..6000))).await;
-                command("start", &node, &[]).await;
+                node("start", id, &[]).await;
                 deaths += 1;
                 // The next one dies when this one has what it missed, or not yet.
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(500..4000))).await;
@@ -62,13 +64,4 @@ impl Storm {
         drop(self.stop);
         self.task.await.unwrap()
     }
-}
-
-async fn command(verb: &str, node: &str, more: &[&str]) {
-    let mut command = Command::new(environment("OTTLA_XTASK"));
-    command
-        .args(["kafka", verb, "--dir", &environment("OTTLA_TEST_KAFKA_NODES_DIR"), "--node", node])
-        .args(more);
-    let status = tokio::task::spawn_blocking(move || command.status()).await.unwrap().unwrap();
-    assert!(status.success(), "kafka {verb} --node {node}");
 }

@@ -35,12 +35,17 @@ pub fn value(partition: i32, offset: i64) -> String {
 
 /// A batch of records with keys "key N" and values by [`value`], from `offset` on.
 pub fn batch(codec: Codec, partition: i32, offset: i64, count: i64) -> Vec<u8> {
+    records(codec, partition, offset, count).build().expect("a batch that fits")
+}
+
+/// The same before it is built.
+pub fn records(codec: Codec, partition: i32, offset: i64, count: i64) -> BatchBuilder {
     let mut batch = BatchBuilder::new(codec);
     for offset in offset..offset + count {
         let (key, value) = (format!("key {offset}"), value(partition, offset));
         batch.push(1_000_000 + offset, Some(key.as_bytes()), Some(value.as_bytes()), &[]);
     }
-    batch.build().expect("a batch that fits")
+    batch
 }
 
 /// Appends so many records in batches of 100.
