@@ -18,6 +18,9 @@ const CASES: &str = "4096";
 /// How long a group's members are killed and frozen.
 const CHAOS: Duration = Duration::from_secs(120);
 
+/// How long three nodes under steady load are killed, frozen and restarted.
+const STORM: Duration = Duration::from_secs(300);
+
 /// How many schedules of groups are simulated, and how many of readers without one.
 const GROUP_SEEDS: u64 = 2000;
 const READ_SEEDS: u64 = 1000;
@@ -44,6 +47,9 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("mixed", "groups with members of every other make", || test::mixed(&peers::build()?))?;
     steps.step("restart", "ten rounds of stopping a real Kafka", || test::restarts(10))?;
     steps.step("nodes", "groups on three nodes that die, too", || test::nodes(CHAOS))?;
+    steps.step("storm", "steady load on three nodes, of which one is always in trouble", || {
+        test::storm(STORM)
+    })?;
     steps.step("versions", "reading and groups on older Kafkas, and on the oldest", versions::long)
 }
 

@@ -39,8 +39,11 @@ const NODES: &str = "OTTLA_TEST_KAFKA_NODES";
 const NODES_DIR: &str = "OTTLA_TEST_KAFKA_NODES_DIR";
 /// How long the chaos lasts.
 const CHAOS: &str = "OTTLA_CHAOS_SECONDS";
-/// As long as it lasts here; soak has more patience.
+/// How long the storm lasts.
+const STORM: &str = "OTTLA_STORM_SECONDS";
+/// As long as they last here; soak has more patience.
 const CHAOS_TIME: Duration = Duration::from_secs(20);
+const STORM_TIME: Duration = Duration::from_secs(15);
 
 /// What a step of its own runs.
 const APART: [&str; 5] = ["kafka_restart_", "kafka_nodes_", "kafka_chaos_", "kafka_mixed_", "kafka_peers_"];
@@ -70,7 +73,7 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("mixed", "groups with members of Kafka's own client", || mixed(&[]))?;
     steps.step("chaos", "a group whose members are killed and frozen", || chaos(CHAOS_TIME))?;
     steps.step("restart", "tests that stop a real Kafka", || restarts(1))?;
-    steps.step("nodes", "groups on three nodes that die, too", || nodes(CHAOS_TIME))?;
+    steps.step("nodes", "three nodes that die, freeze and lose what they lead", || nodes(CHAOS_TIME))?;
     steps.step("versions", "reading and groups on older Kafkas", versions::short)
 }
 
@@ -199,10 +202,20 @@ pub(crate) fn chaos_on(kafka: &Kafka, time: Duration) -> Result<()> {
 
 /// The tests that stop nodes of a cluster.
 pub(crate) fn nodes(chaos: Duration) -> Result<()> {
+    nodes_in("kafka_nodes*", chaos, STORM_TIME)
+}
+
+/// The one with a steady load, for so long.
+pub(crate) fn storm(time: Duration) -> Result<()> {
+    nodes_in("kafka_nodes_storm", CHAOS_TIME, time)
+}
+
+fn nodes_in(files: &str, chaos: Duration, storm: Duration) -> Result<()> {
     let kafka = Kafka::start_nodes("nodes", 3, &for_groups())?;
-    let mut test = ignored_tests("kafka_nodes*");
+    let mut test = ignored_tests(files);
     test.args(["--test-threads=1", "--nocapture"]);
     test.env(XTASK, own_binary()).env(CHAOS, chaos.as_secs().to_string());
+    test.env(STORM, storm.as_secs().to_string());
     some_passed(test.env(NODES, kafka.bootstrap()).env(NODES_DIR, kafka.dir()))
 }
 
