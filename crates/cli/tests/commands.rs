@@ -83,7 +83,8 @@ fn demo_writes_reads_and_checks() {
 /// Two members read, the second from the middle on; together they committed each offset once.
 #[test]
 fn demo_reads_as_a_group_of_two() {
-    let ended = ottla("demo --records 20000").run().quietly();
+    // Enough for several replies a partition: of fewer the first might read some whole and leave the second nothing.
+    let ended = ottla("demo --records 200000").run().quietly();
     let text = ended.text();
     let rows: Vec<&str> =
         text.lines().filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())).collect();
@@ -100,8 +101,8 @@ fn demo_reads_as_a_group_of_two() {
         }
         assert_eq!(next, number(words[1]), "{row}");
     }
-    assert_eq!((rows.len(), by_member[0] + by_member[1]), (6, 20_000), "{text}");
-    assert!(by_member[0] >= 10_000 && by_member[1] > 0, "{by_member:?}: {text}");
+    assert_eq!((rows.len(), by_member[0] + by_member[1]), (6, 200_000), "{text}");
+    assert!(by_member[0] >= 100_000 && by_member[1] > 0, "{by_member:?}: {text}");
     assert!(text.contains("The second member joined after 1"), "{text}");
     assert!(text.contains("cover every record once"), "{text}");
 }

@@ -31,27 +31,28 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) async fn read(address: &str, records: u32, progress: &Progress) -> Result<Self, Failure> {
         let mut reading = Reading { check: Check::new(records), read: Vec::new(), progress };
-        let mut first = open(address)?;
+        let mut first = Side::open(address)?;
+        soon("the first member's partitions", first.assigned()).await?;
         while reading.total() < u64::from(records) / 2 {
-            let batch = soon("a batch", first.next_batch()).await?;
+            let batch = soon("a batch", first.reader.next_batch()).await?;
             reading.take(&first, batch)?;
         }
         let (joined_at, joining) = (reading.total(), Instant::now());
-        let mut second = open(address)?;
-        soon("the second member's partitions", assigned(&second)).await?;
+        let mut second = Side::open(address)?;
+        soon("the second member's partitions", second.assigned()).await?;
         let settled = joining.elapsed();
         while reading.total() < u64::from(records) {
             let next = async {
                 tokio::select! {
-                    batch = first.next_batch() => (true, batch),
-                    batch = second.next_batch() => (false, batch),
+                    batch = first.reader.next_batch() => (true, batch),
+                    batch = second.reader.next_batch() => (false, batch),
                 }
             };
             let (is_first, batch) = soon("a batch", async { Ok::<_, ottla::Error>(next.await) }).await?;
             reading.take(if is_first { &first } else { &second }, batch?)?;
         }
-        let members = [member(&first)?, member(&second)?];
-        tokio::try_join!(first.close(), second.close())?;
+        let members = [first.id, second.id];
+        tokio::try_join!(first.reader.close(), second.reader.close())?;
         Ok(Self { check: reading.check, read: reading.read, members, joined_at, settled })
     }
 
@@ -63,23 +64,32 @@ impl Pair {
     }
 }
 
-fn open(address: &str) -> Result<Reader<Group>, ottla::Error> {
-    Reader::builder(address).group(GROUP).topic(TOPIC).heartbeat_interval(HEARTBEAT).open()
+/// One of the two.
+struct Side {
+    reader: Reader<Group>,
+    /// Given by the coordinator, for as long as it is a member.
+    id: String,
 }
 
-fn member(reader: &Reader<Group>) -> Result<String, Failure> {
-    let member = reader.control().member();
-    member.map(|member| member.id).ok_or_else(|| Failure("a member is not in the group any more".to_owned()))
-}
-
-async fn assigned(reader: &Reader<Group>) -> Result<(), ottla::Error> {
-    let mut events = reader.events();
-    while let Some(event) = events.next().await {
-        if matches!(&event, Event::Assigned { partitions, .. } if !partitions.is_empty()) {
-            break;
-        }
+impl Side {
+    fn open(address: &str) -> Result<Self, ottla::Error> {
+        let builder = Reader::builder(address).group(GROUP).topic(TOPIC).heartbeat_interval(HEARTBEAT);
+        Ok(Self { reader: builder.open()?, id: String::new() })
     }
-    Ok(())
+
+    /// Waits until it is a member that has partitions.
+    async fn assigned(&mut self) -> Result<(), ottla::Error> {
+        let mut events = self.reader.events();
+        while let Some(event) = events.next().await {
+            if let Event::Assigned { member, partitions, .. } = event
+                && !partitions.is_empty()
+            {
+                self.id = member;
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// All is in one process: what does not come soon does not come.
@@ -101,14 +111,14 @@ impl Reading<'_> {
         self.check.total().records
     }
 
-    fn take(&mut self, reader: &Reader<Group>, batch: Option<Batch>) -> Result<(), Failure> {
+    fn take(&mut self, side: &Side, batch: Option<Batch>) -> Result<(), Failure> {
         let batch = batch.ok_or("the reader ended by itself")?;
         self.check.take(&batch)?;
-        reader.ack_batch(&batch)?;
+        side.reader.ack_batch(&batch)?;
         Range::extend(
             &mut self.read,
             Range {
-                member: member(reader)?,
+                member: side.id.clone(),
                 partition: batch.partition(),
                 from: batch.base_offset(),
                 to: batch.next_offset(),
