@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Offsets(OffsetsArgs),
     /// Connects to every broker, and says what is wrong with a cluster or with the way to it.
     #[command(after_help = DOCTOR_EXAMPLES)]
-    Doctor,
+    Doctor(DoctorArgs),
     /// Writes each line of standard input to a topic, as a record.
     #[command(after_help = PRODUCE_EXAMPLES)]
     Produce(ProduceArgs),
@@ -180,8 +180,23 @@ pub(crate) struct ReadArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
     /// Tell at the end, on standard error, what was read, waited for and tried again.
-    #[arg(long, conflicts_with = "tail")]
-    pub(crate) stats: bool,
+    #[arg(
+        long,
+        value_name = "FORM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text",
+        conflicts_with = "tail"
+    )]
+    pub(crate) stats: Option<StatsForm>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatsForm {
+    /// In words.
+    Text,
+    /// A JSON object on a line.
+    Json,
 }
 
 /// How records are printed.
@@ -322,6 +337,7 @@ Examples:
   ottla read orders --json | jq .value
   ottla read orders --value-as json --tail 1
   ottla read orders --json --value-as json --until end -o orders.json --rotate 100M
+  ottla read orders --value refund --until end -o /dev/null --stats     how fast that is
   ottla read -g billing orders refunds               as a member of a group
   ottla read -g audit '/orders-.*/' --from latest";
 
@@ -599,15 +615,25 @@ Examples:
   ottla broker --like 2.8 --topic orders:6                to see how a client gets along with an old one
   ottla broker --listen 127.0.0.1:0 --topic orders:6";
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Print it all as a JSON object on a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 const DOCTOR_EXAMPLES: &str = "\
 Visits every address of -b, and every broker where the cluster says that it is: all addresses that the name has, how long
-an answer takes, and which Kafka it seems to be, by the newest versions of the APIs that it speaks. What cannot be reached
-is told with its reason, in the words that reading would use; so are topics that cannot be described, partitions without
-a leader, and those with too few replicas in sync. The exit code is 1 if anything is wrong.
+an answer takes (the middle one of five), and which Kafka it seems to be, by the features and the newest versions of the
+APIs that it speaks. What cannot be reached is told with its reason, in the words that reading would use; so are topics
+that cannot be described, partitions without a leader, and those with too few replicas in sync. The exit code is 0 if
+nothing is wrong, else 1.
 
 Examples:
   ottla doctor
-  ottla -b kafka-1:9092,kafka-2:9092 doctor";
+  ottla -b kafka-1:9092,kafka-2:9092 doctor
+  ottla doctor --json | jq -r '.problems[]'
+  ottla doctor --json | jq -r '.visits[] | select(.fault == null) | [.address, .kafka.name, .round_trip_ms] | @tsv'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {

@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ottla::{Address, Code, Event, Peer, TopicPartition};
 
-use crate::partition::ranges;
-
 /// What was told, so that it is not told again.
 #[derive(Debug, Default)]
 pub(crate) struct News {
@@ -29,18 +27,56 @@ pub(crate) struct News {
 impl News {
     /// Takes in an event; the note says what changed, if anything that matters did.
     pub(crate) fn tell(&mut self, event: Event) -> Option<String> {
+        if let Event::Connected { address, .. } = &event {
+            return self.connected(address);
+        }
+        let note = event.to_string();
+        self.is_news(event).then_some(note)
+    }
+
+    /// What a reader tells only when it changes is news each time. Faults are not: the reader returns them.
+    fn is_news(&mut self, event: Event) -> bool {
         match event {
-            Event::Connected { address, .. } => self.connected(&address),
-            Event::Retrying { address, reason, .. } => self.retrying(&address, reason),
+            Event::Retrying { address, reason, .. } => {
+                self.down.insert(address.to_string(), reason).is_none()
+            }
             Event::Unreachable { .. } => self.unreachable(),
-            Event::LeaderMissing { at } => self.leader_missing(at),
-            Event::LeaderChanged { at, leader } => self.leader_changed(&at, leader),
-            Event::Refused { at, code } => self.refused(at, code),
-            Event::Misbehaved { peer, what } => self.misbehaved(peer, what),
-            Event::Assigned { group, partitions, .. } => Some(self.assigned(&group, &partitions)),
-            Event::GroupRefused { group, doing, code } => self.group_refused(&group, doing, code),
-            Event::CommitFailed { group, what } => self.commit_failed(&group, what),
-            other => once(&other),
+            Event::LeaderMissing { at } => {
+                self.leaderless.insert(at);
+                true
+            }
+            // That leaders move is the cluster's business, unless one was missed.
+            Event::LeaderChanged { at, .. } => self.leaderless.remove(&at),
+            Event::Refused { at, code } => {
+                !LEADERSHIP.contains(&code) && self.refused.insert(at, code) != Some(code)
+            }
+            Event::Misbehaved { peer, what } => {
+                self.misbehaved.insert(peer, what.clone()).as_ref() != Some(&what)
+            }
+            Event::Assigned { .. } => {
+                self.group_refused.clear();
+                self.commit_failed.clear();
+                true
+            }
+            Event::GroupRefused { doing, code, .. } => {
+                !MEMBERSHIP.contains(&code) && self.group_refused.insert(doing, code) != Some(code)
+            }
+            Event::CommitFailed { what, .. } => {
+                let before = std::mem::replace(&mut self.commit_failed, what);
+                self.commit_failed != before
+            }
+            Event::Revoking { partitions, .. } | Event::PartitionsLost { partitions, .. } => {
+                !partitions.is_empty()
+            }
+            Event::TopicMissing { .. }
+            | Event::TopicFound { .. }
+            | Event::PartitionMissing { .. }
+            | Event::PartitionsAdded { .. }
+            | Event::TopicRecreated { .. }
+            | Event::OffsetReset { .. }
+            | Event::Truncated { .. }
+            | Event::AssignmentOdd { .. } => true,
+            _ => false,
         }
     }
 
@@ -65,80 +101,12 @@ impl News {
         self.down.remove(&address.to_string()).map(|_| format!("{address}: reachable again"))
     }
 
-    fn retrying(&mut self, address: &Address, reason: String) -> Option<String> {
-        let note = format!("{address}: {reason}; trying again");
-        let before = self.down.insert(address.to_string(), reason);
-        before.is_none().then_some(note)
-    }
-
     /// Of a single broker that is gone its own note has told.
-    fn unreachable(&mut self) -> Option<String> {
-        let news = self.down.len() > 1 && !self.outage;
-        self.outage |= news;
-        news.then(|| "no broker can be reached; trying again until one can".to_owned())
+    fn unreachable(&mut self) -> bool {
+        let is_news = self.down.len() > 1 && !self.outage;
+        self.outage |= is_news;
+        is_news
     }
-
-    /// Told by the reader once for each time that a leader is missed.
-    fn leader_missing(&mut self, at: TopicPartition) -> Option<String> {
-        let note = format!("{at} has no leader; waiting for one");
-        self.leaderless.insert(at);
-        Some(note)
-    }
-
-    /// That leaders move is the cluster's business, unless one was missed.
-    fn leader_changed(&mut self, at: &TopicPartition, leader: i32) -> Option<String> {
-        self.leaderless.remove(at).then(|| format!("{at} has a leader again: broker {leader}"))
-    }
-
-    fn refused(&mut self, at: TopicPartition, code: Code) -> Option<String> {
-        if LEADERSHIP.contains(&code) {
-            return None;
-        }
-        let note = format!("{at}: the broker answered {code}; trying again");
-        (self.refused.insert(at, code) != Some(code)).then_some(note)
-    }
-
-    fn misbehaved(&mut self, peer: Peer, what: String) -> Option<String> {
-        let who = match peer {
-            Peer::Seed(_) => "a bootstrap broker".to_owned(),
-            Peer::Node(id) => format!("broker {id}"),
-        };
-        let note = format!("{who}: {what}; trying again");
-        (self.misbehaved.insert(peer, what.clone()) != Some(what)).then_some(note)
-    }
-}
-
-impl News {
-    /// It works again.
-    fn assigned(&mut self, group: &str, partitions: &[TopicPartition]) -> String {
-        self.group_refused.clear();
-        self.commit_failed.clear();
-        match partitions {
-            [] => format!("group {group}: no partition is left for this member"),
-            some => format!("group {group}: reading {}", in_order(some)),
-        }
-    }
-
-    fn group_refused(&mut self, group: &str, doing: String, code: Code) -> Option<String> {
-        if MEMBERSHIP.contains(&code) {
-            return None;
-        }
-        let note = format!("group {group}: {doing} was refused with {code}; trying again");
-        (self.group_refused.insert(doing, code) != Some(code)).then_some(note)
-    }
-
-    fn commit_failed(&mut self, group: &str, what: String) -> Option<String> {
-        let note = format!("group {group}: {what}");
-        let is_news = self.commit_failed != what;
-        self.commit_failed = what;
-        is_news.then_some(note)
-    }
-}
-
-fn in_order(partitions: &[TopicPartition]) -> String {
-    let mut partitions = partitions.to_vec();
-    partitions.sort_unstable();
-    ranges(&partitions)
 }
 
 /// The codes by which a member learns that the group changes or its coordinator moves, as they do every day.
@@ -152,47 +120,6 @@ const LEADERSHIP: [Code; 4] = [
     Code::FENCED_LEADER_EPOCH,
     Code::UNKNOWN_LEADER_EPOCH,
 ];
-
-/// What a reader tells only when it changes. Faults are not here: the reader returns them.
-fn once(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::TopicMissing { topic } => format!("topic {topic} does not exist; waiting for it"),
-        Event::TopicFound { topic, partitions: 1 } => format!("topic {topic} is there, with 1 partition"),
-        Event::TopicFound { topic, partitions } => {
-            format!("topic {topic} is there, with {partitions} partitions")
-        }
-        Event::PartitionMissing { at, count } => {
-            let (topic, last) = (&at.topic, count - 1);
-            format!(
-                "topic {topic} has no partition {}; it has {count} (0 to {last}); waiting for it",
-                at.partition
-            )
-        }
-        Event::PartitionsAdded { topic, count } => {
-            format!("topic {topic} has {count} partitions now; the new ones are read from their beginning")
-        }
-        Event::TopicRecreated { topic } => {
-            format!("topic {topic} was deleted and created anew; reading it from its beginning")
-        }
-        Event::OffsetReset { at, from, to } => {
-            format!("{at}: offset {from} is not in the log; going on at {to}")
-        }
-        Event::Truncated { at, from, to } => {
-            format!(
-                "{at}: the log was cut behind offset {from} (an unclean leader election); going on at {to}"
-            )
-        }
-        Event::Revoking { group, partitions, reason } if !partitions.is_empty() => {
-            format!("group {group}: giving up {}: {reason}", in_order(partitions))
-        }
-        Event::PartitionsLost { group, partitions, reason } if !partitions.is_empty() => {
-            let lost = in_order(partitions);
-            format!("group {group}: lost {lost}: {reason}; what was not committed will be read again")
-        }
-        Event::AssignmentOdd { group, what } => format!("group {group}: {what}"),
-        _ => return None,
-    })
-}
 
 #[cfg(test)]
 mod tests {
@@ -282,7 +209,7 @@ mod tests {
         let notes = notes([changed(1), missing(), changed(2), changed(1)]);
         let expected = [
             "orders partition 3 has no leader; waiting for one",
-            "orders partition 3 has a leader again: broker 2",
+            "orders partition 3 is led by broker 2 now",
         ];
         assert_eq!(notes, expected);
     }

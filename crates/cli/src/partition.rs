@@ -1,6 +1,4 @@
-//! Which partition a key belongs to, so that ours and Java's records with the same key meet; and how partitions are told.
-
-use ottla::TopicPartition;
+//! Which partition a key belongs to, so that ours and Java's records with the same key meet.
 
 /// The partition of a key among `count`, as Java's default partitioner has it.
 pub(crate) fn of_key(key: &[u8], count: u32) -> u32 {
@@ -24,28 +22,6 @@ fn murmur2(bytes: &[u8]) -> u32 {
     }
     hash = (hash ^ (hash >> 13)).wrapping_mul(M);
     hash ^ (hash >> 15)
-}
-
-/// "orders 0-3,7; refunds 0", for partitions in order.
-pub(crate) fn ranges(partitions: &[TopicPartition]) -> String {
-    let mut topics = Vec::<(&str, Vec<(i32, i32)>)>::new();
-    for at in partitions {
-        match topics.last_mut() {
-            Some((topic, ranges)) if **topic == *at.topic => match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == at.partition => *last = at.partition,
-                _ => ranges.push((at.partition, at.partition)),
-            },
-            _ => topics.push((&at.topic, vec![(at.partition, at.partition)])),
-        }
-    }
-    let range = |&(first, last): &(i32, i32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    let topic = |(topic, ranges): &(&str, Vec<(i32, i32)>)| {
-        format!("{topic} {}", ranges.iter().map(range).collect::<Vec<_>>().join(","))
-    };
-    topics.iter().map(topic).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -83,13 +59,5 @@ mod tests {
             assert_eq!((of_key(key, 6), of_key(key, 50)), (of_6, of_50), "{key:?}");
             assert_eq!(of_key(key, 1), 0);
         }
-    }
-
-    #[test]
-    fn partitions_are_told_as_ranges() {
-        let at = |topic: &str, partition| TopicPartition::new(topic, partition);
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[at("a", 0), at("a", 1), at("a", 2), at("a", 7), at("b", 3)]), "a 0-2,7; b 3");
-        assert_eq!(ranges(&[at("a", 0), at("b", 1), at("b", 2)]), "a 0; b 1-2");
     }
 }

@@ -11,7 +11,8 @@ use regex_lite::Regex;
 use crate::{
     args::{
         self, Api, Args, AssignorName, BenchArgs, BrokerArgs, Command, FilterArgs, GroupArgs, GroupCommand,
-        LookArgs, MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, Target, Topics, TopicsArgs,
+        LookArgs, MembershipArgs, NewTopic, OffsetsArgs, ProduceArgs, ReadArgs, StatsForm, Target, Topics,
+        TopicsArgs,
     },
     filter::{Filter, Thinning},
     kind::Layout as JsonLayout,
@@ -56,7 +57,7 @@ pub(crate) struct ReadPlan {
     pub(crate) shape: Shape,
     /// Instead of standard output.
     pub(crate) file: Option<OutputFile>,
-    pub(crate) stats: bool,
+    pub(crate) stats: Option<StatsForm>,
 }
 
 /// A file to print to.
@@ -98,6 +99,7 @@ pub(crate) struct OffsetsPlan {
 #[derive(Debug, PartialEq)]
 pub(crate) struct DoctorPlan {
     pub(crate) brokers: Vec<Address>,
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -179,7 +181,9 @@ impl Plan {
             Command::Read(args) => Self::Read(Box::new(read(addresses(&brokers)?, *args, now)?)),
             Command::Topics(args) => Self::Topics(topics_plan(addresses(&brokers)?, args)?),
             Command::Offsets(args) => Self::Offsets(offsets(addresses(&brokers)?, args, now)),
-            Command::Doctor => Self::Doctor(DoctorPlan { brokers: addresses(&brokers)? }),
+            Command::Doctor(args) => {
+                Self::Doctor(DoctorPlan { brokers: addresses(&brokers)?, json: args.json })
+            }
             Command::Completions(args) => Self::Completions(args.shell),
             Command::Man(args) => Self::Man(args.names),
             Command::Produce(args) => Self::Produce(produce(addresses(&brokers)?, args)),

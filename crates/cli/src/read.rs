@@ -6,12 +6,13 @@ use std::{
     io::{self, IsTerminal},
     pin::pin,
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ottla::{Batch, Builder, Error, ErrorKind, Reader, Record, RecordError, Records, TopicPartition, Until};
 
 use crate::{
+    args::StatsForm,
     exit::Exit,
     interrupt::Interrupt,
     member::{self, Member},
@@ -19,7 +20,7 @@ use crate::{
     plan::ReadPlan,
     progress::{Progress, Tally, Way},
     row::Place,
-    stats::{Stats, Waits, Watch},
+    stats::{Read, Stats, Waits, Watch},
     tail,
     tell::{self, Failure},
     time,
@@ -75,10 +76,14 @@ async fn print<K>(
         let _ = tokio::time::timeout(grace, output.finish()).await;
     }
     progress.finish();
-    if plan.stats {
+    if let Some(form) = plan.stats {
         let partitions = reading.reader.control().partitions().len();
-        let (waits, tally, printed) = (reading.waits, reading.tally, reading.printed);
-        stats.lines(tally, printed, partitions, waits).iter().for_each(tell::note);
+        let Reading { tally, printed, first, waits, .. } = reading;
+        let summary = stats.summary(&Read { tally, printed, partitions, first, waits });
+        match form {
+            StatsForm::Text => summary.lines().iter().for_each(tell::note),
+            StatsForm::Json => tell::json_beside(&summary)?,
+        }
     }
     let exit = if reading.failed.is_empty() { Exit::Done } else { Exit::Failed };
     let closed = tokio::select! {
@@ -143,6 +148,8 @@ struct Reading<'a, K> {
     /// How many of it the filter wants, and how many were printed.
     wanted: u64,
     printed: u64,
+    /// When the first batch came.
+    first: Option<Instant>,
     waits: Waits,
     /// Offset and timestamp of the last record.
     latest: (i64, i64),
@@ -160,6 +167,7 @@ impl<'a, K> Reading<'a, K> {
             tally: Tally::default(),
             wanted: 0,
             printed: 0,
+            first: None,
             waits: Waits::default(),
             latest: (-1, -1),
             failed: BTreeSet::new(),
@@ -230,6 +238,7 @@ impl<'a, K> Reading<'a, K> {
     }
 
     async fn print(&mut self, batch: Batch, output: &mut Output) -> Result<(), Stop> {
+        self.first.get_or_insert_with(Instant::now);
         let mut records = batch.records();
         loop {
             match self.fill(&batch, &mut records, output) {

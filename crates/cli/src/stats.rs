@@ -7,6 +7,7 @@ use std::{
 
 use indicatif::{DecimalBytes, HumanCount};
 use ottla::Event;
+use serde::Serialize;
 
 use crate::{
     progress::{Tally, per_second},
@@ -77,31 +78,82 @@ impl Stats {
         counter.set(counter.get() + 1);
     }
 
+    pub(crate) fn summary(&self, read: &Read) -> Summary {
+        let since_start = |at: Instant| at.saturating_duration_since(self.started).as_secs_f64();
+        Summary {
+            n: read.tally.records,
+            bytes: read.tally.bytes,
+            printed: read.printed,
+            partitions: read.partitions,
+            secs: self.started.elapsed().as_secs_f64(),
+            first: read.first.map(since_start),
+            waited_for_brokers: read.waits.brokers.as_secs_f64(),
+            waited_for_output: read.waits.output.as_secs_f64(),
+            connections: self.connections.get(),
+            lost: self.lost.get(),
+            refused: self.refused.get(),
+            leaders_moved: self.leaders.get(),
+            offsets_moved: self.moved.get(),
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) tally: Tally,
+    pub(crate) printed: u64,
+    pub(crate) partitions: usize,
+    /// When the first records came.
+    pub(crate) first: Option<Instant>,
+    pub(crate) waits: Waits,
+}
+
+/// All of it; durations are in seconds. The first fields are named as those of `ottla bench`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    n: u64,
+    bytes: u64,
+    secs: f64,
+    /// From the start to the first record.
+    first: Option<f64>,
+    printed: u64,
+    partitions: usize,
+    waited_for_brokers: f64,
+    waited_for_output: f64,
+    connections: usize,
+    lost: usize,
+    refused: usize,
+    leaders_moved: usize,
+    offsets_moved: usize,
+}
+
+impl Summary {
     /// Three lines.
-    pub(crate) fn lines(&self, tally: Tally, printed: u64, partitions: usize, waits: Waits) -> [String; 3] {
-        let took = self.started.elapsed();
+    pub(crate) fn lines(&self) -> [String; 3] {
+        let seconds = |secs: f64| in_words(Duration::from_secs_f64(secs));
         [
             format!(
                 "read {} records, {} of keys and values, from {} in {} ({} records/s); printed {}",
-                HumanCount(tally.records),
-                DecimalBytes(tally.bytes),
-                counted(partitions, "partition"),
-                in_words(took),
-                HumanCount(per_second(tally.records, took)),
-                HumanCount(printed)
+                HumanCount(self.n),
+                DecimalBytes(self.bytes),
+                counted(self.partitions, "partition"),
+                seconds(self.secs),
+                HumanCount(per_second(self.n, Duration::from_secs_f64(self.secs))),
+                HumanCount(self.printed)
             ),
             format!(
                 "waited {} for brokers and {} for the output",
-                in_words(waits.brokers),
-                in_words(waits.output)
+                seconds(self.waited_for_brokers),
+                seconds(self.waited_for_output)
             ),
             format!(
                 "{} made, {} lost or refused; {} tried again, {} moved, {} not in the log",
-                counted(self.connections.get(), "connection"),
-                self.lost.get(),
-                counted(self.refused.get(), "refused request"),
-                counted(self.leaders.get(), "leader"),
-                counted(self.moved.get(), "offset")
+                counted(self.connections, "connection"),
+                self.lost,
+                counted(self.refused, "refused request"),
+                counted(self.leaders_moved, "leader"),
+                counted(self.offsets_moved, "offset")
             ),
         ]
     }
@@ -122,7 +174,8 @@ mod tests {
         }
         stats.see(&Event::LeaderChanged { at: at.clone(), leader: 2 });
         stats.see(&Event::Reachable);
-        let lines = stats.lines(Tally { records: 1500, bytes: 3000 }, 7, 2, Waits::default());
+        let tally = Tally { records: 1500, bytes: 3000 };
+        let lines = stats.summary(&Read { tally, printed: 7, partitions: 2, ..Read::default() }).lines();
         assert!(
             lines[0].starts_with("read 1,500 records, 3.00 kB of keys and values, from 2 partitions in ")
         );

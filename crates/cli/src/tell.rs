@@ -36,6 +36,13 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     Ok(line(serde_json::to_string(value)?)?)
 }
 
+/// The same on standard error, for programs that have records on standard output.
+pub(crate) fn json_beside(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value)?;
+    let _ = writeln!(io::stderr(), "{line}"); // as with notes
+    Ok(())
+}
+
 /// Prints lines that end with a newline on standard output.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     match text.strip_suffix('\n') {

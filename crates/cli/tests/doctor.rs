@@ -7,6 +7,7 @@ mod support;
 use std::net::TcpListener;
 
 use ottla_broker::{ClusterOptions, Leaders, Like};
+use serde_json::{Value, json};
 use support::{Cluster, ottla};
 
 fn closed_address() -> String {
@@ -26,6 +27,40 @@ fn of_a_sound_cluster_nothing_is_wrong() {
     let first = ended.lines()[1].to_owned();
     assert!(first.contains(&cluster.bootstrap().split(',').next().unwrap().to_owned()), "{text}");
     assert!(first.contains(" ms  ") && first.contains("4.1 or later (Fetch 18"), "{text}");
+}
+
+#[test]
+fn programs_get_an_object() {
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    let bootstrap = cluster.bootstrap().split(',').next().unwrap().to_owned();
+    cluster.change(|cluster| {
+        cluster.create_topic("orders", 4).unwrap();
+        cluster.set_address(2, "no-such-host.invalid", 9092).unwrap();
+    });
+    let ended = ottla("doctor --json").broker(&bootstrap).run();
+    assert_eq!((ended.code, ended.stderr.as_str(), ended.lines().len()), (Some(1), "", 1));
+    let report: Value = serde_json::from_str(ended.text()).unwrap();
+    assert_eq!(
+        (&report["controller"], &report["topics"], &report["partitions"]),
+        (&json!(1), &json!(1), &json!(4))
+    );
+    assert!(report["cluster"].is_string() && report["problems"].as_array().unwrap().len() == 1, "{report}");
+    let visit = |broker: Value| {
+        let visits = report["visits"].as_array().unwrap();
+        visits.iter().find(|visit| visit["broker"] == broker).unwrap_or_else(|| panic!("{report}")).clone()
+    };
+    let (sound, lost) = (visit(json!(1)), visit(json!(2)));
+    assert_eq!((&sound["fault"], &sound["found"][0]["ip"]), (&Value::Null, &json!("127.0.0.1")));
+    assert!(
+        sound["round_trip_ms"].as_f64().unwrap() > 0.0 && sound["kafka"]["apis"]["Fetch"] == 18,
+        "{sound}"
+    );
+    assert_eq!(sound["advertised_to"], visit(Value::Null)["address"]);
+    assert_eq!(
+        (&lost["address"], &lost["round_trip_ms"]),
+        (&json!("no-such-host.invalid:9092"), &Value::Null)
+    );
+    assert!(lost["fault"].as_str().unwrap().contains("cannot connect"), "{lost}");
 }
 
 #[test]

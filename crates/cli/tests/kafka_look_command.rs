@@ -57,7 +57,7 @@ fn kafka_doctor_reaches_the_broker_and_knows_it() {
     let text = ended.text();
     assert!(text.contains("controller: broker ") && !text.contains("unreachable"), "{text}");
     // The Kafkas that the tests run on.
-    let releases = ["4.1 or later (Fetch 18", "3.9 (Fetch 17", "2.8 (Fetch 12", "1.1 (Fetch 7"];
+    let releases = ["4.4 (Fetch 18", "3.9 (Fetch 17", "2.8 (Fetch 12", "1.1 (Fetch 7"];
     let names = |line: &str| releases.iter().any(|release| line.contains(&format!(" {release}")));
     let known = |who: &str| ended.lines().iter().any(|line| line.starts_with(who) && names(line));
     assert!(known("bootstrap  ") && known("broker 1"), "{text}");

@@ -126,3 +126,12 @@ fn stats_tell_what_was_read_and_waited_for() {
     assert!(lines[1].contains(" for brokers and "), "{lines:?}");
     assert!(lines[2].contains(" connections made, 0 lost or refused; "), "{lines:?}");
 }
+
+#[test]
+fn programs_get_the_stats_as_an_object() {
+    let ended = mixed().ottla("read orders --until end --value b --stats=json").run().done();
+    let stats: Value = serde_json::from_str(&ended.stderr).unwrap();
+    assert_eq!((&stats["n"], &stats["bytes"], &stats["printed"]), (&json!(3), &json!(32), &json!(2)));
+    assert!(stats["secs"].as_f64().unwrap() >= stats["first"].as_f64().unwrap(), "{stats}");
+    assert_eq!(ended.lines().len(), 2);
+}

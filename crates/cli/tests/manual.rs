@@ -36,3 +36,20 @@ fn every_command_has_a_manual_page() {
     assert!(seek.text().contains(".TH ottla-group-seek 1"), "{}", seek.text());
     ottla("man write").run().failed("there is no command write");
 }
+
+/// Who comes from kcat or from Kafka's own tools is told all that is different at once.
+#[test]
+fn flags_of_other_tools_are_explained() {
+    let kcat = ottla("-C -b kafka:9092 -t orders -o -10 -e").run();
+    assert_eq!((kcat.code, kcat.text()), (Some(2), ""));
+    let tips: Vec<&str> = kcat.stderr.lines().filter(|line| line.contains("tip: ")).collect();
+    let ours = ["ottla read TOPIC", "behind the command: ottla read orders", "--from -10 ", "--until end"];
+    assert_eq!(tips.len(), ours.len(), "{}", kcat.stderr);
+    assert!(tips.iter().zip(ours).all(|(tip, ours)| tip.contains(ours)), "{}", kcat.stderr);
+    let topic = ottla("orders").run();
+    assert!(topic.code == Some(2) && topic.stderr.contains("write ottla read orders"), "{}", topic.stderr);
+    let file = ottla("read orders -o beginning").run();
+    assert!(file.code == Some(2) && file.stderr.contains("--from earliest"), "{}", file.stderr);
+    // Clap's own tips are left where we know nothing better.
+    assert!(ottla("read orders --form 5").run().stderr.contains("'--from'"));
+}

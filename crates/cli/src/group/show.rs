@@ -6,12 +6,11 @@ use std::{
     time::Duration,
 };
 
-use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag};
+use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag, TopicPartition};
 use serde::Serialize;
 
 use crate::{
     output,
-    partition::ranges,
     table::{Side, Table},
     tell::{self, Failure, counted},
     time::in_words,
@@ -90,7 +89,7 @@ impl Seen {
         let mut table = Table::new(&["MEMBER", "HOST", "PARTITIONS", "ID"].map(|title| (title, Side::Left)));
         for (member, name) in self.description.members.iter().zip(names(&self.description.members)) {
             let host = member.host.trim_start_matches('/').to_owned();
-            table.push([name, host, ranges(&member.partitions), member.id.clone()]);
+            table.push([name, host, TopicPartition::ranges(&member.partitions), member.id.clone()]);
         }
         table.text()
     }

@@ -6,6 +6,7 @@ mod offsets;
 mod release;
 mod topic;
 mod topics;
+mod visit;
 
 use crate::{
     exit::Exit,
