@@ -87,6 +87,7 @@ pub(crate) struct Pending {
 struct Pledge {
     peer: Peer,
     lane: Lane,
+    sent: Instant,
     /// Then it is overdue.
     deadline: Instant,
     /// When we look at it: then, or before, when it is [`LATE`].
@@ -177,7 +178,7 @@ impl Machine {
     pub fn handle_reply(&mut self, now: Instant, id: u64, mut reply: Reply) {
         let Some(pledge) = self.redeem(id) else { return };
         self.throttled(now, pledge.peer, pledge.lane, *reply.throttle_ms());
-        self.answered(pledge.peer);
+        self.answered(now, pledge.peer, pledge.lane);
         self.is_spoken(&pledge);
         match (pledge.purpose, pledge.peer, reply) {
             (Purpose::Metadata, peer, Reply::Metadata(response)) => {
@@ -235,15 +236,13 @@ impl Machine {
     pub fn handle_lost(&mut self, now: Instant, peer: Peer, lane: Lane, lost: &Lost) {
         let ids: Vec<u64> =
             self.asked.iter().filter(|(_, p)| p.peer == peer && p.lane == lane).map(|(&id, _)| id).collect();
+        let was_idle = self.was_idle(peer, lane, &ids);
         if ids.is_empty() {
             return;
         }
-        let lost = &self.explain(peer, lost);
-        if let Some(pause) = self.peer_down(now, peer, lane) {
-            let (address, reason) = (lost.address.clone(), lost.reason.clone());
-            self.tell(Event::Retrying { peer, address, reason, pause });
+        if !was_idle {
+            self.failed(now, peer, lane, lost);
         }
-        self.count_failure(peer, lost);
         for id in ids {
             if let Some(pledge) = self.redeem(id) {
                 self.unanswered_purpose(now, id, peer, pledge.purpose);
@@ -494,7 +493,7 @@ impl Machine {
         };
         let alarm = alarm.min(deadline);
         self.timers.add(alarm, Why::Reply(id));
-        self.asked.insert(id, Pledge { peer, lane, deadline, alarm, purpose });
+        self.asked.insert(id, Pledge { peer, lane, sent: begin, deadline, alarm, purpose });
         let request = Request { id, peer, lane, body };
         match held {
             Some(_) => self.held.push(request),

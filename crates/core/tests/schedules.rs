@@ -506,6 +506,24 @@ fn one_dead_broker_among_others_is_no_outage() {
     assert_eq!(world.faults(reader), []);
 }
 
+/// A broker closes what is idle, and our question may meet that on its way.
+#[test]
+fn a_question_that_meets_the_end_of_an_idle_connection_is_asked_again_without_a_word() {
+    let mut world = filled(1, 1, 10);
+    let reader = reading(&mut world, |config| config.max_wait = secs(1));
+    settle(&mut world);
+    for _ in 0..10 {
+        world.pause(reader, &tp("t", 0));
+        world.run(secs(10));
+        world.fill("t", 0, 1);
+        world.cluster.close_connections(1);
+        world.resume(reader, &tp("t", 0));
+        delivers(&mut world, reader, 0, ms(30));
+        settle(&mut world);
+    }
+    assert_eq!(world.events(reader).filter(|event| !matches!(event, Event::Connected { .. })).count(), 0);
+}
+
 #[test]
 fn a_broker_at_a_new_address_is_followed() {
     let mut world = filled(2, 2, 3);

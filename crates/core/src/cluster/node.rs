@@ -100,6 +100,8 @@ pub(crate) struct Node {
     pub(crate) busy: bool,
     /// No fetch is sent until then.
     pub(crate) muted_until: Option<Instant>,
+    /// When the connections of these lanes have answered last.
+    pub(crate) heard: BTreeMap<Lane, Instant>,
     /// Until when the broker wants to hear nothing on these lanes (KIP-219).
     pub(crate) throttled: BTreeMap<Lane, Instant>,
 }
@@ -135,6 +137,7 @@ impl Node {
             silent: false,
             busy: false,
             muted_until: None,
+            heard: BTreeMap::new(),
             throttled: BTreeMap::new(),
         }
     }

@@ -14,6 +14,9 @@ use crate::{
     timer::Why,
 };
 
+/// A connection is idle when nothing was asked for so long.
+const IDLE: Duration = Duration::from_millis(100);
+
 impl Machine {
     /// Once may be a slip; who cannot be spoken to fails the reader, until it can.
     pub(super) fn not_spoken(&mut self, pledge: &Pledge, what: &str) {
@@ -49,8 +52,9 @@ impl Machine {
         self.unsupported.take_if(|unsupported| unsupported.peer == peer);
     }
 
-    pub(super) fn answered(&mut self, peer: Peer) {
+    pub(super) fn answered(&mut self, now: Instant, peer: Peer, lane: Lane) {
         if let Some(node) = self.nodes.get_mut(&peer) {
+            node.heard.insert(lane, now);
             node.phase = NodePhase::Open;
             (node.dirty, node.has_answered, node.silent) = (true, true, false);
         }
@@ -64,6 +68,23 @@ impl Machine {
             self.outage = None;
             self.tell(Event::Reachable);
         }
+    }
+
+    /// A connection broke on which answers were expected, or could not be made.
+    pub(super) fn failed(&mut self, now: Instant, peer: Peer, lane: Lane, lost: &Lost) {
+        let lost = &self.explain(peer, lost);
+        if let Some(pause) = self.peer_down(now, peer, lane) {
+            let (address, reason) = (lost.address.clone(), lost.reason.clone());
+            self.tell(Event::Retrying { peer, address, reason, pause });
+        }
+        self.count_failure(peer, lost);
+    }
+
+    /// Whether the connection that ended had answered before, and was idle when these questions were asked: then the broker
+    /// had closed it before they came there, as it does with those that are idle for long. They are asked again at once.
+    pub(super) fn was_idle(&mut self, peer: Peer, lane: Lane, questions: &[u64]) -> bool {
+        let heard = self.nodes.get_mut(&peer).and_then(|node| node.heard.remove(&lane));
+        heard.is_some_and(|heard| questions.iter().all(|id| self.asked[id].sent >= heard + IDLE))
     }
 
     /// Pauses before the broker is asked again; `None` if it pauses already.
@@ -171,6 +192,7 @@ impl Machine {
     pub(crate) fn hang_up(&mut self, peer: Peer, lane: Lane) {
         if let Some(node) = self.nodes.get_mut(&peer) {
             node.throttled.remove(&lane); // that was said on this connection
+            node.heard.remove(&lane);
         }
         self.hang_ups.push_back((peer, lane));
     }
