@@ -10,10 +10,8 @@ use std::{
     time::Duration,
 };
 
-use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState, Leaders};
-use ottla_core::{
-    Address, Assignor, Config, Fault, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition,
-};
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, GroupState};
+use ottla_core::{Assignor, Config, Fault, GroupConfig, Range, RoundRobin, Start, Sticky, TopicPartition};
 use ottla_wire::{
     code::Code,
     message::{
@@ -82,29 +80,19 @@ impl Report {
 /// One schedule.
 fn simulate(seed: u64) -> Report {
     let mut chaos = Chaos::new(seed);
-    let end = chaos.world.now + chaos.secs(10, 60);
-    while chaos.world.now < end {
-        let pause = chaos.pause();
-        chaos.world.run(pause);
-        chaos.act();
-    }
+    chaos.rage(10, 60, Chaos::act);
     chaos.heal();
     chaos.check_the_end();
     chaos.check_closing();
     chaos.report()
 }
 
-/// A world with a group and what makes trouble in it.
-struct Chaos {
-    world: World,
-    rng: fastrand::Rng,
-    topics: Vec<String>,
+/// What a schedule has of its own.
+struct Members {
     kinds: Vec<Kind>,
-    down: Vec<i32>,
-    dark: Vec<i32>,
+    /// Whether the coordinator is loading the group.
     loading: bool,
-    pace: Duration,
-    member: MemberShape,
+    shape: MemberShape,
     /// Whether there are static members, and commits carry leader epochs: without them a log that was cut behind a
     /// committed offset and has grown again looks as if nothing had happened.
     new_enough: bool,
@@ -211,7 +199,7 @@ const THEMES: &[&[Kind]] = &[
     &[Kind::Static, Kind::Crash, Kind::Close, Kind::Freeze, Kind::Rejoin],
 ];
 
-const GROUP_APIS: [ApiKey; 8] = [
+const APIS: &[ApiKey] = &[
     ApiKey::FindCoordinator,
     ApiKey::JoinGroup,
     ApiKey::SyncGroup,
@@ -224,29 +212,15 @@ const GROUP_APIS: [ApiKey; 8] = [
 
 const MOST_MEMBERS: usize = 6;
 
-impl Chaos {
+impl Chaos<Members> {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x9409);
         let nodes = rng.i32(1..=3);
-        let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..10));
-        let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
+        let latency = some_latency(&mut rng, 10);
         let (cluster, new_enough) = some_age(&mut rng, seed);
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
-        let topics: Vec<String> = (0..rng.u32(1..=3)).map(|nth| format!("t{nth}")).collect();
-        for (nth, topic) in topics.iter().enumerate() {
-            if nth == 0 || rng.bool() {
-                world.topic(topic, rng.i32(1..=4)); // else it comes later
-            }
-        }
-        let mut kinds = match rng.bool() {
-            true => {
-                let mut kinds = KINDS.to_vec();
-                rng.shuffle(&mut kinds);
-                kinds.truncate(rng.usize(1..=8));
-                kinds
-            }
-            false => THEMES[rng.usize(0..THEMES.len())].to_vec(),
-        };
+        let topics = some_topics(&mut rng, &mut world, 3);
+        let mut kinds = some_kinds(&mut rng, KINDS, THEMES);
         kinds.push(Kind::Join);
         if kinds.contains(&Kind::Static) {
             // A static leader that comes back takes what there is now for what it had assigned from, as Java's does: what
@@ -259,26 +233,12 @@ impl Chaos {
             }
         }
         let pace = ms(rng.u64(5..=800));
-        let member = some_shape(&mut rng);
+        let own = Members { kinds, loading: false, shape: some_member(&mut rng), new_enough };
         let (down, dark) = (Vec::new(), Vec::new());
-        let mut chaos =
-            Self { world, rng, topics, kinds, down, dark, loading: false, pace, member, new_enough };
+        let mut chaos = Self { world, rng, topics, apis: APIS, down, dark, pace, own };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         (0..chaos.rng.u32(1..4)).for_each(|_| chaos.join());
         chaos
-    }
-
-    fn secs(&mut self, from: u64, to: u64) -> Duration {
-        secs(self.rng.u64(from..=to))
-    }
-
-    /// Mostly about the pace, now and then none, or long enough for everything to settle.
-    fn pause(&mut self) -> Duration {
-        match self.rng.u32(0..10) {
-            0 => Duration::ZERO,
-            1 => self.secs(1, 5),
-            _ => self.pace.mul_f64(self.rng.f64() * 2.0),
-        }
     }
 
     fn act(&mut self) {
@@ -286,14 +246,10 @@ impl Chaos {
         if self.rng.u32(0..3) > 0 {
             return self.produce();
         }
-        let kind = self.kinds[self.rng.usize(0..self.kinds.len())];
+        let kind = self.own.kinds[self.rng.usize(0..self.own.kinds.len())];
         match kind {
             Kind::Cut => self.cut(),
-            Kind::CloseConnections => {
-                let node = self.node();
-                self.world.cluster.close_connections(node);
-                self.world.settle();
-            }
+            Kind::CloseConnections => self.close_connections(),
             Kind::Dark => self.darken_or_lighten(),
             Kind::Slow => self.slow(),
             Kind::StopNode => self.stop_or_start(),
@@ -305,23 +261,15 @@ impl Chaos {
             Kind::Load => self.load_or_finish(),
             Kind::Grow => self.grow(),
             Kind::NewTopic => self.new_topic(),
-            Kind::Truncate => self.truncate(),
+            Kind::Truncate => self.truncate_some_log(),
             Kind::Retention => self.retain(),
             Kind::ErrorCode => self.error_code(),
             Kind::OddReply => self.odd_reply(),
-            Kind::Late => {
-                let (api, late) = (self.api(), ms(self.rng.u64(1..5000)));
-                let mishap = self.some(Mishap::delay(api, late));
-                self.world.mishap(mishap);
-            }
-            Kind::Silence => {
-                let api = self.api();
-                self.world.mishap(Mishap::silence(api));
-            }
+            Kind::Late => self.late(5000),
+            Kind::Silence => self.silence(),
             Kind::LostReply => {
                 let api = self.api();
-                let mishap = self.some(Mishap::cut(api, 0));
-                self.world.mishap(mishap);
+                self.mishap(Mishap::cut(api, 0));
             }
             Kind::Join | Kind::Static => self.join(),
             Kind::Crash => self.crash(),
@@ -339,96 +287,20 @@ impl Chaos {
         }
     }
 
-    fn node(&mut self) -> i32 {
-        let nodes = self.world.cluster.nodes();
-        nodes[self.rng.usize(0..nodes.len())].id
-    }
-
-    fn any_topic(&mut self) -> Option<String> {
-        let topic = self.topics[self.rng.usize(0..self.topics.len())].clone();
-        self.world.truth.life(&topic).map(|_| topic)
-    }
-
-    fn place(&mut self) -> Option<(String, i32)> {
-        let topic = self.any_topic()?;
-        let partition = self.rng.i32(0..self.world.truth.partitions(&topic));
-        Some((topic, partition))
-    }
-
     fn produce(&mut self) {
         let Some((topic, partition)) = self.place() else { return };
-        let count = self.rng.u32(1..=12);
-        let shape = match self.rng.u32(0..16) {
-            0 => Shape::Gaps(count),
-            1 => Shape::Tail(count),
-            2 => Shape::Empty(count),
-            3 => Shape::Control,
-            _ => Shape::Plain(count),
-        };
+        let shape = self.some_shape();
         self.world.append(&topic, partition, Produce { shape, ..Produce::plain(1) });
-    }
-
-    // The network.
-
-    fn cut(&mut self) {
-        let wires: Vec<_> = self.world.clients.iter().flat_map(|c| c.links.values().copied()).collect();
-        if let Some(wire) = self.rng.choice(wires) {
-            self.world.cut(wire);
-        }
-    }
-
-    fn darken_or_lighten(&mut self) {
-        match self.dark.pop() {
-            Some(node) => self.world.lighten(node),
-            None => {
-                let node = self.node();
-                self.world.darken(node);
-                self.dark.push(node);
-            }
-        }
-    }
-
-    fn slow(&mut self) {
-        let node = self.node();
-        let least = ms(self.rng.u64(0..700));
-        self.world.net.latency_of.insert(node, Latency { least, more: least });
     }
 
     // The cluster.
 
-    fn stop_or_start(&mut self) {
-        match self.down.pop() {
-            Some(node) if self.rng.u32(0..3) > 0 => self.world.start(node),
-            Some(node) => self.down.push(node),
-            None => {
-                let node = self.node();
-                let leaders = if self.rng.bool() { Leaders::Move } else { Leaders::Lose };
-                self.world.stop(node, leaders);
-                self.down.push(node);
-            }
-        }
-    }
-
-    fn move_leader(&mut self) {
-        let Some((topic, partition)) = self.place() else { return };
-        let node = self.node();
-        self.world.lead(&topic, partition, Some(node));
-    }
-
     fn load_or_finish(&mut self) {
-        match self.loading {
+        match self.own.loading {
             true => self.world.loaded(G),
             false => self.world.load(G),
         }
-        self.loading = !self.loading;
-    }
-
-    fn grow(&mut self) {
-        let Some(topic) = self.any_topic() else { return };
-        let count = self.world.truth.partitions(&topic);
-        if count < 8 {
-            self.world.grow_topic(&topic, count + 1);
-        }
+        self.own.loading = !self.own.loading;
     }
 
     fn new_topic(&mut self) {
@@ -438,40 +310,18 @@ impl Chaos {
         self.world.topic(&topic, partitions);
     }
 
-    fn truncate(&mut self) {
-        if !self.new_enough {
+    fn truncate_some_log(&mut self) {
+        if !self.own.new_enough {
             return;
         }
         let Some((topic, partition)) = self.place() else { return };
-        let (start, end) =
-            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
-        let at = self.rng.i64(start..=end);
-        let node = self.node();
-        self.world.truncate(&topic, partition, at, node);
-    }
-
-    fn retain(&mut self) {
-        let Some((topic, partition)) = self.place() else { return };
-        let (start, end) =
-            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
-        let at = self.rng.i64(start..=end);
-        self.world.delete_records(&topic, partition, at);
+        self.truncate(&topic, partition);
     }
 
     // Replies.
 
-    fn some(&mut self, mishap: Mishap) -> Mishap {
-        let times = self.rng.u64(1..=4);
-        let mishap = mishap.times(times);
-        if self.rng.bool() { mishap } else { mishap.node(self.node()) }
-    }
-
-    fn api(&mut self) -> ApiKey {
-        GROUP_APIS[self.rng.usize(0..GROUP_APIS.len())]
-    }
-
     fn error_code(&mut self) {
-        let api = GROUP_APIS[self.rng.usize(0..GROUP_APIS.len() - 1)];
+        let api = APIS[self.rng.usize(0..APIS.len() - 1)];
         // Not that another process has taken a place for good: that ends a member, which the tests for it show.
         let codes = [
             Code::NOT_COORDINATOR,
@@ -490,15 +340,7 @@ impl Chaos {
             Code::UNKNOWN_SERVER_ERROR,
             Code(12345),
         ];
-        let code = codes[self.rng.usize(0..codes.len())];
-        let mishap = match (self.rng.bool(), self.place()) {
-            (true, Some((topic, partition))) if api == ApiKey::OffsetCommit => {
-                Mishap::partition_error(api, code).topic(topic).partition(partition)
-            }
-            _ => Mishap::error(api, code),
-        };
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
+        self.refuse(api, &codes, api == ApiKey::OffsetCommit);
     }
 
     fn odd_reply(&mut self) {
@@ -516,8 +358,7 @@ impl Chaos {
                 response.throttle_time_ms = rng.i32(-5..500);
             }),
         };
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
+        self.mishap(mishap);
     }
 
     // Members.
@@ -555,7 +396,7 @@ impl Chaos {
         let config = self.config(&topics);
         let client = self.world.open(config);
         self.world.clients[client].reader.by_batch = self.rng.u32(0..4) == 0;
-        if self.kinds.contains(&Kind::Acks) {
+        if self.own.kinds.contains(&Kind::Acks) {
             let acks = self.some_acks();
             self.world.set_acks(client, acks);
         }
@@ -567,7 +408,7 @@ impl Chaos {
     /// All, mostly.
     fn some_topics(&mut self) -> Vec<String> {
         let mut topics = self.topics.clone();
-        if self.kinds.contains(&Kind::Subscribe) {
+        if self.own.kinds.contains(&Kind::Subscribe) {
             let mut rng = self.rng.fork();
             topics.retain(|_| rng.u32(0..3) > 0);
         }
@@ -577,12 +418,9 @@ impl Chaos {
     fn config(&mut self, topics: &[String]) -> Config {
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let mut config = self.world.config(&names);
-        let has_names = self.kinds.contains(&Kind::Static) && self.new_enough;
-        let (rng, shape) = (&mut self.rng, &self.member);
-        if rng.bool() {
-            let host = if rng.bool() { "dead" } else { "hole" };
-            config.bootstrap.push(Address { host: host.to_owned(), port: 9092 });
-        }
+        let has_names = self.own.kinds.contains(&Kind::Static) && self.own.new_enough;
+        let (rng, shape) = (&mut self.rng, &self.own.shape);
+        perhaps_a_dead_address(rng, &mut config);
         let group = GroupConfig {
             id: G.into(),
             instance: (has_names && rng.bool()).then(|| format!("i{}", rng.u32(0..4))),
@@ -593,7 +431,7 @@ impl Chaos {
             max_poll_interval: shape.max_poll_interval,
             assignors: shape.assignors.clone(),
             require_stable: rng.bool(),
-            hooks: rng.u32(0..3) == 0 || self.kinds.contains(&Kind::Hooks),
+            hooks: rng.u32(0..3) == 0 || self.own.kinds.contains(&Kind::Hooks),
             ..GroupConfig::default()
         };
         Config {
@@ -639,11 +477,7 @@ impl Chaos {
     }
 
     fn habit(&mut self) {
-        let habit = match self.rng.u32(0..4) {
-            0 => Habit::Stopped,
-            1 => Habit::Slow(self.rng.usize(1..20), ms(self.rng.u64(0..100))),
-            _ => Habit::Fast,
-        };
+        let habit = self.some_habit();
         self.with_running(|chaos, client| chaos.world.set_habit(client, habit));
     }
 
@@ -683,11 +517,9 @@ impl Chaos {
     fn seek(&mut self) {
         self.with_running(|chaos, client| {
             let Some(at) = chaos.owned(client) else { return };
-            let truth = &chaos.world.truth;
-            let (start, end) = (truth.start(&at.topic, at.partition), truth.end(&at.topic, at.partition));
             let to = match chaos.rng.u32(0..4) {
                 0 => Start::Earliest,
-                _ => Start::Offset(chaos.rng.i64(start..=end)),
+                _ => Start::Offset(chaos.some_offset(&at.topic, at.partition)),
             };
             chaos.world.seek(client, &at, to);
         });
@@ -706,9 +538,7 @@ impl Chaos {
     fn commit_offsets(&mut self) {
         self.with_running(|chaos, client| {
             let Some(at) = chaos.owned(client) else { return };
-            let truth = &chaos.world.truth;
-            let (start, end) = (truth.start(&at.topic, at.partition), truth.end(&at.topic, at.partition));
-            let offset = chaos.rng.i64(start..=end);
+            let offset = chaos.some_offset(&at.topic, at.partition);
             chaos.world.commit_offsets(client, &at, offset).expect("it is ours");
         });
     }
@@ -733,22 +563,10 @@ impl Chaos {
 
     /// The last fault is over, and callers do what is asked of them.
     fn heal(&mut self) {
+        self.heal_nodes();
+        self.world.loaded(G);
+        self.heal_topics();
         let world = &mut self.world;
-        world.cluster.clear_faults();
-        self.dark.drain(..).for_each(|node| world.lighten(node));
-        self.down.drain(..).for_each(|node| world.start(node));
-        world.net.latency_of.clear();
-        world.loaded(G);
-        for topic in &self.topics {
-            if world.truth.life(topic).is_none() {
-                world.topic(topic, 2);
-            }
-            for partition in 0..world.truth.partitions(topic) {
-                if world.cluster.leader(topic, partition).is_none() {
-                    world.lead(topic, partition, Some(1));
-                }
-            }
-        }
         world.frozen().into_iter().for_each(|client| world.thaw(client));
         world.run(Duration::ZERO);
         if self.running().is_empty() {
@@ -765,9 +583,9 @@ impl Chaos {
     /// As long as it may take after the last fault: what hangs is given up, whoever is gone is missed, and what is new is
     /// noticed.
     fn patience(&self) -> Duration {
-        let shape = &self.member;
+        let shape = &self.own.shape;
         let hangs =
-            [Kind::Silence, Kind::Dark, Kind::Freeze, Kind::Crash].iter().any(|k| self.kinds.contains(k));
+            [Kind::Silence, Kind::Dark, Kind::Freeze, Kind::Crash].iter().any(|k| self.own.kinds.contains(k));
         let hang = if hangs { shape.request_timeout + shape.rebalance } else { Duration::ZERO };
         3 * shape.session + shape.rebalance + shape.metadata_max_age + hang + secs(12)
     }
@@ -786,7 +604,7 @@ impl Chaos {
         }
         assert_eq!(self.behind(), None, "{waited:?} after the last fault");
         self.fill_all(2);
-        self.world.run(self.member.commit_interval + secs(3));
+        self.world.run(self.own.shape.commit_interval + secs(3));
         assert_eq!(self.behind(), None, "what is written is read and committed at once");
         self.world.wards[G].check_complete(&self.world.truth);
         for client in &self.world.clients {
@@ -825,14 +643,6 @@ impl Chaos {
         (!settled).then(|| format!("the group is {} of {ids:?}, {running:?} run", group.state))
     }
 
-    fn fill_all(&mut self, records: u32) {
-        for topic in &self.topics {
-            for partition in 0..self.world.truth.partitions(topic) {
-                self.world.fill(topic, partition, records);
-            }
-        }
-    }
-
     /// Nobody is missed: who closes leaves, and says that all is committed.
     fn check_closing(&mut self) {
         for client in self.running() {
@@ -848,7 +658,7 @@ impl Chaos {
 
     /// Whether a member id may have been given out, or a farewell lost, without anybody knowing.
     fn leaves_ghosts(&self) -> bool {
-        self.kinds.iter().any(|kind| !matches!(kind, Kind::Join | Kind::Acks | Kind::Habit | Kind::Seek))
+        self.own.kinds.iter().any(|kind| !matches!(kind, Kind::Join | Kind::Acks | Kind::Habit | Kind::Seek))
     }
 
     fn report(&self) -> Report {
@@ -890,7 +700,7 @@ fn some_age(rng: &mut fastrand::Rng, seed: u64) -> (ClusterOptions, bool) {
     }
 }
 
-fn some_shape(rng: &mut fastrand::Rng) -> MemberShape {
+fn some_member(rng: &mut fastrand::Rng) -> MemberShape {
     let session = ms(rng.u64(1500..10_000));
     let heartbeat = session / rng.u32(3..8);
     let choices: [Vec<Arc<dyn Assignor>>; 4] = [

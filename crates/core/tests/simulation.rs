@@ -8,8 +8,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Leaders, Like};
-use ottla_core::{Address, Config, OnOutOfRange, Start, TopicPartition, Until};
+use ottla_broker::{ApiKey, ClusterOptions, Fault as Mishap, Like};
+use ottla_core::{Config, OnOutOfRange, Start, TopicPartition, Until};
 use ottla_wire::{
     code::Code,
     message::{
@@ -73,29 +73,17 @@ impl Report {
 /// One schedule.
 fn simulate(seed: u64) -> Report {
     let mut chaos = Chaos::new(seed);
-    let end = chaos.world.now + chaos.secs(5, 40);
-    while chaos.world.now < end {
-        let pause = chaos.pause();
-        chaos.world.run(pause);
-        chaos.act();
-    }
+    chaos.rage(5, 40, Chaos::act);
     chaos.heal();
     chaos.check_the_end();
     chaos.report()
 }
 
-/// A world and what makes trouble in it.
-struct Chaos {
-    world: World,
-    rng: fastrand::Rng,
-    topics: Vec<String>,
-    /// Whether the readers are to stop at the end.
+/// What a schedule has of its own.
+struct Readers {
+    /// Whether they are to stop at the end.
     ends: bool,
-    /// How many kinds of trouble this schedule has; few at a time find more than all at once.
     kinds: Vec<Kind>,
-    down: Vec<i32>,
-    dark: Vec<i32>,
-    pace: Duration,
     /// How often values are large.
     large_one_in: u32,
     age: Age,
@@ -163,40 +151,28 @@ const THEMES: &[&[Kind]] = &[
     &[Kind::Corrupt, Kind::Seek, Kind::Habit],
 ];
 
-const READER_APIS: [ApiKey; 4] =
-    [ApiKey::Metadata, ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::OffsetForLeaderEpoch];
+const APIS: &[ApiKey] = &[ApiKey::Metadata, ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::OffsetForLeaderEpoch];
 
-impl Chaos {
+impl Chaos<Readers> {
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x0771a);
         let nodes = rng.i32(1..=3);
         let (cluster, age) = some_age(&mut rng, seed);
-        let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..20));
-        let latency = Latency { least, more: least.mul_f64(rng.f64() * 2.0) };
+        let latency = some_latency(&mut rng, 20);
         let mut world = World::new(Setup { seed, nodes, latency, cluster });
-        let topics: Vec<String> = (0..rng.u32(1..=2)).map(|nth| format!("t{nth}")).collect();
-        for (nth, topic) in topics.iter().enumerate() {
-            if nth == 0 || rng.bool() {
-                world.topic(topic, rng.i32(1..=4)); // else it comes later
-            }
-        }
+        let topics = some_topics(&mut rng, &mut world, 2);
         let ends = rng.u32(0..5) == 0;
-        let mut kinds = KINDS.to_vec();
+        let mut kinds = some_kinds(&mut rng, KINDS, THEMES);
         // An end that was found and then cut off is not reached any more.
-        if rng.bool() {
-            rng.shuffle(&mut kinds);
-            kinds.truncate(rng.usize(1..=8));
-        } else {
-            kinds = THEMES[rng.usize(0..THEMES.len())].to_vec();
-        }
         kinds.retain(|kind| !ends || !matches!(kind, Kind::Truncate | Kind::Recreate));
         kinds.push(Kind::Cut);
         let configs: Vec<_> =
             (0..1 + rng.usize(0..4) / 3).map(|_| config(&world, &topics, ends, &mut rng)).collect();
         let pace = ms(rng.u64(1..=400));
         let large_one_in = [4, 20, 100][rng.usize(0..3)];
+        let own = Readers { ends, kinds, large_one_in, age };
         let (down, dark) = (Vec::new(), Vec::new());
-        let mut chaos = Self { world, rng, topics, ends, kinds, down, dark, pace, large_one_in, age };
+        let mut chaos = Self { world, rng, topics, apis: APIS, down, dark, pace, own };
         (0..chaos.rng.u32(0..10)).for_each(|_| chaos.produce());
         for config in configs {
             let client = chaos.world.open(config);
@@ -208,44 +184,27 @@ impl Chaos {
         chaos
     }
 
-    fn secs(&mut self, from: u64, to: u64) -> Duration {
-        secs(self.rng.u64(from..=to))
-    }
-
-    /// Mostly about the pace, now and then none, or long enough for everything to park.
-    fn pause(&mut self) -> Duration {
-        match self.rng.u32(0..10) {
-            0 => Duration::ZERO,
-            1 => self.secs(1, 5),
-            _ => self.pace.mul_f64(self.rng.f64() * 2.0),
-        }
-    }
-
     fn act(&mut self) {
         if self.rng.u32(0..3) > 0 {
             return self.produce();
         }
-        let kind = self.kinds[self.rng.usize(0..self.kinds.len())];
+        let kind = self.own.kinds[self.rng.usize(0..self.own.kinds.len())];
         match kind {
             Kind::Cut => self.cut(),
             Kind::StopNode => self.stop_or_start(),
-            Kind::CloseConnections => {
-                let node = self.node();
-                self.world.cluster.close_connections(node);
-                self.world.settle();
-            }
+            Kind::CloseConnections => self.close_connections(),
             Kind::Dark => self.darken_or_lighten(),
             Kind::Slow => self.slow(),
             Kind::MoveLeader => self.move_leader(),
             Kind::NoLeader => self.take_leader(),
-            Kind::Truncate => self.truncate(),
+            Kind::Truncate => self.truncate_and_fill(),
             Kind::Retention => self.retain(),
             Kind::Grow => self.grow(),
             Kind::Recreate => self.recreate(),
             Kind::ErrorCode => self.error_code(),
             Kind::OddReply => self.odd_reply(),
             Kind::Garbage => self.garbage(),
-            Kind::Late => self.late(),
+            Kind::Late => self.late(3000),
             Kind::Silence => self.silence(),
             Kind::Corrupt => self.corrupt(),
             Kind::Seek => self.seek(),
@@ -257,85 +216,16 @@ impl Chaos {
         self.revive(4);
     }
 
-    fn node(&mut self) -> i32 {
-        let nodes = self.world.cluster.nodes();
-        nodes[self.rng.usize(0..nodes.len())].id
-    }
-
-    fn any_topic(&mut self) -> Option<String> {
-        let topic = self.topics[self.rng.usize(0..self.topics.len())].clone();
-        self.world.truth.life(&topic).map(|_| topic)
-    }
-
-    fn place(&mut self) -> Option<(String, i32)> {
-        let topic = self.any_topic()?;
-        let partition = self.rng.i32(0..self.world.truth.partitions(&topic));
-        Some((topic, partition))
-    }
-
     fn produce(&mut self) {
         let Some((topic, partition)) = self.place() else { return };
-        let count = self.rng.u32(1..=12);
-        let shape = match self.rng.u32(0..16) {
-            0 => Shape::Gaps(count),
-            1 => Shape::Tail(count),
-            2 => Shape::Empty(count),
-            3 => Shape::Control,
-            _ => Shape::Plain(count),
-        };
+        let shape = self.some_shape();
         let codecs = [Codec::None, Codec::None, Codec::Lz4, Codec::Snappy];
         let codec = codecs[self.rng.usize(0..codecs.len())];
-        let value = if self.rng.u32(0..self.large_one_in) == 0 { 40_000 } else { 0 };
+        let value = if self.rng.u32(0..self.own.large_one_in) == 0 { 40_000 } else { 0 };
         self.world.append(&topic, partition, Produce { shape, codec, value });
     }
 
-    // The network.
-
-    fn cut(&mut self) {
-        let wires: Vec<_> = self.world.clients.iter().flat_map(|c| c.links.values().copied()).collect();
-        if !wires.is_empty() {
-            let wire = wires[self.rng.usize(0..wires.len())];
-            self.world.cut(wire);
-        }
-    }
-
-    fn darken_or_lighten(&mut self) {
-        match self.dark.pop() {
-            Some(node) => self.world.lighten(node),
-            None => {
-                let node = self.node();
-                self.world.darken(node);
-                self.dark.push(node);
-            }
-        }
-    }
-
-    fn slow(&mut self) {
-        let node = self.node();
-        let least = ms(self.rng.u64(0..700));
-        self.world.net.latency_of.insert(node, Latency { least, more: least });
-    }
-
     // The cluster.
-
-    fn stop_or_start(&mut self) {
-        match self.down.pop() {
-            Some(node) if self.rng.u32(0..3) > 0 => self.world.start(node),
-            Some(node) => self.down.push(node),
-            None => {
-                let node = self.node();
-                let leaders = if self.rng.bool() { Leaders::Move } else { Leaders::Lose };
-                self.world.stop(node, leaders);
-                self.down.push(node);
-            }
-        }
-    }
-
-    fn move_leader(&mut self) {
-        let Some((topic, partition)) = self.place() else { return };
-        let node = self.node();
-        self.world.lead(&topic, partition, Some(node));
-    }
 
     fn take_leader(&mut self) {
         let Some((topic, partition)) = self.place() else { return };
@@ -345,36 +235,16 @@ impl Chaos {
         }
     }
 
-    fn truncate(&mut self) {
+    fn truncate_and_fill(&mut self) {
         let Some((topic, partition)) = self.place() else { return };
-        if !self.age.epochs {
+        if !self.own.age.epochs {
             return; // an old cluster has no means to say so
         }
-        let (start, end) =
-            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
-        let at = self.rng.i64(start..=end);
-        let node = self.node();
-        self.world.truncate(&topic, partition, at, node);
+        self.truncate(&topic, partition);
         (0..self.rng.u32(0..6)).for_each(|_| {
             let count = self.rng.u32(1..10);
             self.world.fill(&topic, partition, count);
         });
-    }
-
-    fn retain(&mut self) {
-        let Some((topic, partition)) = self.place() else { return };
-        let (start, end) =
-            (self.world.truth.start(&topic, partition), self.world.truth.end(&topic, partition));
-        let at = self.rng.i64(start..=end);
-        self.world.delete_records(&topic, partition, at);
-    }
-
-    fn grow(&mut self) {
-        let Some(topic) = self.any_topic() else { return };
-        let count = self.world.truth.partitions(&topic);
-        if count < 8 {
-            self.world.grow_topic(&topic, count + 1);
-        }
     }
 
     fn recreate(&mut self) {
@@ -383,7 +253,7 @@ impl Chaos {
             let partitions = self.rng.i32(1..=4);
             return self.world.topic(&topic, partitions);
         }
-        if self.age.ids {
+        if self.own.age.ids {
             let partitions = self.world.truth.partitions(&topic);
             self.world.delete_topic(&topic);
             if self.rng.bool() {
@@ -406,16 +276,6 @@ impl Chaos {
 
     // Replies.
 
-    fn some(&mut self, mishap: Mishap) -> Mishap {
-        let times = self.rng.u64(1..=4);
-        let mishap = mishap.times(times);
-        if self.rng.bool() { mishap } else { mishap.node(self.node()) }
-    }
-
-    fn api(&mut self) -> ApiKey {
-        READER_APIS[self.rng.usize(0..READER_APIS.len())]
-    }
-
     fn error_code(&mut self) {
         let api = self.api();
         // Retriable ones mostly; the others fail a partition or the reader, which the schedules test.
@@ -435,15 +295,7 @@ impl Chaos {
             Code::TOPIC_AUTHORIZATION_FAILED,
             Code(12345),
         ];
-        let code = codes[self.rng.usize(0..codes.len())];
-        let mishap = match (self.rng.bool(), self.place()) {
-            (true, Some((topic, partition))) => {
-                Mishap::partition_error(api, code).topic(topic).partition(partition)
-            }
-            _ => Mishap::error(api, code),
-        };
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
+        self.refuse(api, &codes, true);
     }
 
     fn odd_reply(&mut self) {
@@ -490,8 +342,7 @@ impl Chaos {
                 response.topics.iter_mut().for_each(|topic| topic.partitions.retain(|_| rng.bool()));
             }),
         };
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
+        self.mishap(mishap);
     }
 
     fn garbage(&mut self) {
@@ -503,19 +354,7 @@ impl Chaos {
                 Mishap::garbage(api, bytes)
             }
         };
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
-    }
-
-    fn late(&mut self) {
-        let (api, late) = (self.api(), ms(self.rng.u64(1..3000)));
-        let mishap = self.some(Mishap::delay(api, late));
-        self.world.mishap(mishap);
-    }
-
-    fn silence(&mut self) {
-        let api = self.api();
-        self.world.mishap(Mishap::silence(api));
+        self.mishap(mishap);
     }
 
     /// Flips a bit where it shows: the magic, the CRC, or what it covers.
@@ -535,8 +374,7 @@ impl Chaos {
                 }
             }
         });
-        let mishap = self.some(mishap);
-        self.world.mishap(mishap);
+        self.mishap(mishap);
     }
 
     // The caller.
@@ -553,15 +391,13 @@ impl Chaos {
     fn seek(&mut self) {
         let client = self.client();
         let Some(at) = self.known(client) else { return };
-        let (start, end) =
-            (self.world.truth.start(&at.topic, at.partition), self.world.truth.end(&at.topic, at.partition));
         let to = match self.rng.u32(0..8) {
             0 => Start::Earliest,
             1 => Start::Latest,
             2 => Start::Last(self.rng.u64(0..20)),
-            3 => Start::Offset(end + self.rng.i64(0..30)),
+            3 => Start::Offset(self.world.truth.end(&at.topic, at.partition) + self.rng.i64(0..30)),
             4 => Start::At(UNIX_EPOCH + ms(1_000_000 + self.rng.u64(0..200))),
-            _ => Start::Offset(self.rng.i64(start..=end)),
+            _ => Start::Offset(self.some_offset(&at.topic, at.partition)),
         };
         self.world.seek(client, &at, to);
     }
@@ -580,11 +416,7 @@ impl Chaos {
     }
 
     fn habit(&mut self) {
-        let habit = match self.rng.u32(0..4) {
-            0 => Habit::Stopped,
-            1 => Habit::Slow(self.rng.usize(1..20), ms(self.rng.u64(0..100))),
-            _ => Habit::Fast,
-        };
+        let habit = self.some_habit();
         let client = self.client();
         self.world.set_habit(client, habit);
     }
@@ -621,24 +453,13 @@ impl Chaos {
 
     /// The last fault is over, and the caller reads on.
     fn heal(&mut self) {
+        self.heal_nodes();
+        for node in self.world.cluster.nodes() {
+            let home = format!("node{}", node.id);
+            self.world.cluster.set_address(node.id, home, 9092).expect("there is a node");
+        }
+        self.heal_topics();
         let world = &mut self.world;
-        world.cluster.clear_faults();
-        self.dark.drain(..).for_each(|node| world.lighten(node));
-        self.down.drain(..).for_each(|node| world.start(node));
-        world.net.latency_of.clear();
-        for node in world.cluster.nodes() {
-            world.cluster.set_address(node.id, format!("node{}", node.id), 9092).expect("there is a node");
-        }
-        for topic in &self.topics {
-            if world.truth.life(topic).is_none() {
-                world.topic(topic, 2);
-            }
-            for partition in 0..world.truth.partitions(topic) {
-                if world.cluster.leader(topic, partition).is_none() {
-                    world.lead(topic, partition, Some(1));
-                }
-            }
-        }
         for client in 0..world.clients.len() {
             world.set_keep(client, 0);
             world.set_habit(client, Habit::Fast);
@@ -647,7 +468,7 @@ impl Chaos {
             }
         }
         // What a fault did to a fetch that is parked shows when it is answered, or is given up.
-        let hangs = self.kinds.contains(&Kind::Garbage) || self.kinds.contains(&Kind::Silence);
+        let hangs = self.own.kinds.contains(&Kind::Garbage) || self.own.kinds.contains(&Kind::Silence);
         let give_up = |config: &Config| if hangs { config.request_timeout } else { Duration::ZERO };
         let configs = world.clients.iter().map(|client| client.machine.config());
         let longest = configs.map(|config| config.max_wait + give_up(config)).max();
@@ -667,7 +488,7 @@ impl Chaos {
         self.fill_all(2);
         self.world.run(secs(2));
         assert_eq!(self.behind(), None, "what is written is read at once");
-        if self.ends {
+        if self.own.ends {
             return; // partitions that were added since then wait for who asks again
         }
         for node in self.world.cluster.nodes() {
@@ -687,16 +508,8 @@ impl Chaos {
         }
     }
 
-    fn fill_all(&mut self, records: u32) {
-        for topic in &self.topics {
-            for partition in 0..self.world.truth.partitions(topic) {
-                self.world.fill(topic, partition, records);
-            }
-        }
-    }
-
     fn behind(&self) -> Option<String> {
-        self.world.clients.iter().find_map(|client| match self.ends {
+        self.world.clients.iter().find_map(|client| match self.own.ends {
             true => (!client.reader.ended).then(|| "the reader has not come to its end".to_owned()),
             false => {
                 self.topics.iter().find_map(|t| client.watch.behind(&client.machine, &self.world.truth, t))
@@ -748,10 +561,7 @@ fn some_age(rng: &mut fastrand::Rng, seed: u64) -> (ClusterOptions, Age) {
 fn config(world: &World, topics: &[String], ends: bool, rng: &mut fastrand::Rng) -> Config {
     let names: Vec<&str> = topics.iter().map(String::as_str).collect();
     let mut config = world.config(&names);
-    if rng.bool() {
-        let host = if rng.bool() { "dead" } else { "hole" };
-        config.bootstrap.push(Address { host: host.to_owned(), port: 9092 });
-    }
+    perhaps_a_dead_address(rng, &mut config);
     config.seed = rng.u64(..);
     config.until = ends.then_some(Until::End);
     config.start = match rng.u32(0..7) {

@@ -8,6 +8,7 @@
 //! [`World`] winds the clock to the next thing that happens, wherever that is. All that is random comes from one seed.
 #![allow(dead_code, unreachable_pub, unused_imports, reason = "each test binary uses its part of it")]
 
+mod chaos;
 mod clients;
 mod group;
 mod member;
@@ -20,6 +21,7 @@ mod ward;
 mod watch;
 mod world;
 
+pub use chaos::{Chaos, perhaps_a_dead_address, some_kinds, some_latency, some_topics};
 pub use clients::{Life, Sent};
 pub use member::{Acks, Caller, Piece};
 pub use net::Latency;
