@@ -85,6 +85,7 @@ mod checker {
     fn only_who_is_in_trouble_may_be_silent() {
         assert!(waits(0, 1, 9).is_empty(), "its leader is frozen");
         assert!(waits(1, 2, 2).is_empty(), "two seconds are allowed");
+        assert_eq!(waits(0, 2, 3).len(), 1, "it has a leader that is well by now");
         assert!(waits(1, 2, 3)[0].contains("10, acknowledged by node 2 at 11s, was handed out after 3s"));
         let later = wrong(|book| {
             book.done(trouble());

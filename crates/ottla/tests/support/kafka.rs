@@ -216,19 +216,22 @@ pub const NODES: &str = "OTTLA_TEST_KAFKA_NODES";
 /// Stops, starts, freezes or thaws a node of that cluster; what else there is to say is in `more`.
 pub async fn node(verb: &str, node: i32, more: &[&str]) {
     let (folder, node) = (environment("OTTLA_TEST_KAFKA_NODES_DIR"), node.to_string());
-    xtask([&["kafka", verb, "--dir", &folder, "--node", &node], more].concat()).await;
+    xtask(&[&["kafka", verb, "--dir", &folder, "--node", &node], more].concat()).await;
 }
 
 /// Runs one of Kafka's own tools, named by its class.
 pub async fn tool(class: &str, arguments: &[&str]) {
-    xtask([&["kafka", "tool", class], arguments].concat()).await;
+    xtask(&[&["kafka", "tool", class], arguments].concat()).await;
 }
 
-async fn xtask(arguments: Vec<&str>) {
+/// Runs `cargo xtask`, and gives what it prints.
+pub async fn xtask(arguments: &[&str]) -> String {
     let mut command = Command::new(environment("OTTLA_XTASK"));
-    command.args(&arguments);
+    command.args(arguments);
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
     let output = output.expect("xtask runs");
-    let told = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "xtask {}: {}", arguments.join(" "), String::from_utf8_lossy(&told));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "xtask {}: {printed}{complaint}", arguments.join(" "));
+    printed.into_owned()
 }
