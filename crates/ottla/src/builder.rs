@@ -166,8 +166,10 @@ impl<K> Builder<K> {
         self
     }
 
-    /// How long a broker may hold a fetch that has nothing to return; 10 s (`fetch.max.wait.ms`). Longer costs
-    /// nothing: seeking, resuming and closing do not wait for it.
+    /// How long a broker may hold a fetch that has nothing to return; 10 s (`fetch.max.wait.ms`). Seeking, resuming and
+    /// closing do not wait for it. Longer means fewer questions while nothing comes, and that a broker that freezes
+    /// meanwhile is doubted later: a second after this time. One that had records a moment ago is asked to wait for a second
+    /// at most, unless [`min_bytes`](Self::min_bytes) is set.
     pub fn max_wait(mut self, wait: Duration) -> Self {
         self.config.max_wait = wait;
         self
