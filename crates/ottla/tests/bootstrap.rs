@@ -14,6 +14,7 @@ use addresses::Nobody;
 use ottla::{Event, Reader};
 use ottla_broker::{Broker, BrokerOptions, ClusterOptions};
 use support::{PROMPT, broker, fill, next, soon, within};
+use tokio::task::JoinSet;
 
 /// What an address that leads nowhere may cost.
 const COST: Duration = Duration::from_millis(300);
@@ -23,13 +24,17 @@ const READERS: u32 = 12;
 
 /// How long readers with this list take to their first record: the longest time and the middle.
 async fn first_records(bootstrap: &str) -> (Duration, Duration) {
-    let mut times = Vec::new();
+    let mut readers = JoinSet::new();
     for _ in 0..READERS {
-        let begin = Instant::now();
-        let mut reader = Reader::builder(bootstrap).topic("t").open().unwrap();
-        next(&mut reader).await;
-        times.push(begin.elapsed());
+        let bootstrap = bootstrap.to_owned();
+        readers.spawn(async move {
+            let begin = Instant::now();
+            let mut reader = Reader::builder(bootstrap).topic("t").open().unwrap();
+            next(&mut reader).await;
+            begin.elapsed()
+        });
     }
+    let mut times = readers.join_all().await;
     times.sort_unstable();
     (times[times.len() - 1], times[times.len() / 2])
 }
