@@ -1410,6 +1410,21 @@ fn a_throttled_reader_waits_as_long_as_it_is_told() {
     assert!((25..=31).contains(&fetches), "{fetches} fetches in a minute");
 }
 
+/// Kafka answers a fetch beyond a quota without the partitions that it was about.
+#[test]
+fn an_answer_that_only_throttles_leaves_nothing_out() {
+    let mut world = filled(1, 2, 10);
+    let throttle = |response: &mut FetchResponse, _| {
+        (response.throttle_time_ms, response.responses) = (500, Vec::new());
+    };
+    world.mishap(Mishap::rewrite::<FetchRequest>(throttle).times(6));
+    let reader = reading(&mut world, |_| {});
+    let time = world.until(ms(3100), "all is read", |w| w.reads(reader).len() == 20);
+    assert!(time >= secs(3), "{time:?}");
+    let misbehaved = world.events(reader).filter(|event| matches!(event, Event::Misbehaved { .. })).count();
+    assert_eq!(misbehaved, 0);
+}
+
 /// Every answer asks for two seconds of silence on its connection.
 fn throttled<R: Request<Response: 'static>>(
     set: impl Fn(&mut R::Response) -> &mut i32 + Send + 'static,

@@ -193,6 +193,8 @@ impl Machine {
         if code != Code::NONE {
             return self.refused_fetch(now, id, node, plan, code);
         }
+        // Kafka answers a fetch beyond a quota at once, and without what it was about.
+        let only_throttles = reply.throttle_ms > 0 && reply.partitions.is_empty();
         let mut served = Vec::new();
         let account = reply.account;
         for fetched in reply.partitions {
@@ -205,7 +207,7 @@ impl Machine {
             }
         }
         for &index in &plan.cursors {
-            if self.settle(index, id) {
+            if self.settle(index, id) && !only_throttles {
                 self.left_out(index);
                 self.retry_cursor(now, index);
             }
