@@ -14,6 +14,7 @@ use crate::{
     output::{self, Lost, Output},
     plan::ReadPlan,
     progress::{Progress, Tally, Way},
+    read::whole,
     row::Place,
     tell::Failure,
     watch::watch,
@@ -61,8 +62,9 @@ async fn look_back(
             failure = watch(events, &plan.brokers, |note| progress.note(note)) => return Err(failure),
             end = tail.fill(plan, &mut reader, progress) => end?,
         }
-        let partitions = reader.control().partitions();
-        if tail.has_enough_of(&partitions) || window >= longest(plan, &partitions).await? {
+        let mut open = reader.control().partitions();
+        open.retain(|at| !tail.has_enough_of(at));
+        if open.is_empty() || window >= longest(plan, &open).await? {
             return Ok(tail);
         }
         window = window.saturating_mul(FURTHER);
@@ -95,6 +97,8 @@ struct Tail {
 /// What was seen of a partition.
 #[derive(Default)]
 struct Seen {
+    /// The timestamp of the first record, wanted or not.
+    first: Option<i64>,
     wanted: usize,
     /// The greatest timestamp so far. Records are sorted by this instead of their own time, so that those of one partition
     /// keep their order, whatever clocks their producers had.
@@ -134,7 +138,7 @@ impl Tail {
                 Err(error) if error.partition().is_some() && error.kind() != ErrorKind::Missing => {
                     Err(error.into())
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(whole(error)),
             };
             if let Err(Failure(why)) = taken {
                 progress.note(&why);
@@ -151,10 +155,11 @@ impl Tail {
         for record in batch.records() {
             let record = record?;
             self.tally.add(record.key(), record.value());
+            let seen = self.partitions.entry(at.clone()).or_default();
+            seen.first.get_or_insert(record.timestamp);
             if !plan.filter.wants(&record)? {
                 continue;
             }
-            let seen = self.partitions.entry(at.clone()).or_default();
             seen.wanted += 1;
             let time = seen.time.map_or(record.timestamp, |before| before.max(record.timestamp));
             seen.time = Some(time);
@@ -178,10 +183,12 @@ impl Tail {
         }
     }
 
-    /// Whether nothing further back can be newer than what is here.
-    fn has_enough_of(&self, partitions: &[TopicPartition]) -> bool {
-        let wanted = |at| self.partitions.get(at).map_or(0, |seen| seen.wanted);
-        partitions.iter().all(|at| wanted(at) >= self.count)
+    /// Whether nothing further back in this partition can be newer than what is here.
+    fn has_enough_of(&self, at: &TopicPartition) -> bool {
+        let Some(seen) = self.partitions.get(at) else { return false };
+        let oldest = self.newest.peek().filter(|_| self.newest.len() >= self.count);
+        let is_older = |oldest: &Reverse<Line>| seen.first.is_some_and(|first| first < oldest.0.time);
+        seen.wanted >= self.count || oldest.is_some_and(is_older)
     }
 
     async fn print(self, output: &mut Output) -> Result<Exit, Failure> {
@@ -214,6 +221,20 @@ mod tests {
 
     fn line(time: i64, partition: i32, offset: i64) -> Line {
         Line { time, at: TopicPartition::new("orders", partition), offset, text: Vec::new() }
+    }
+
+    /// It is not looked further back where enough was found, or where only older ones can be.
+    #[test]
+    fn partitions_are_left_when_they_have_nothing_newer() {
+        let at = |partition| TopicPartition::new("orders", partition);
+        let mut tail = Tail::new(2);
+        let seen = |first, wanted| Seen { first: Some(first), wanted, time: None };
+        tail.partitions = [(at(0), seen(50, 2)), (at(1), seen(10, 0)), (at(2), seen(60, 0))].into();
+        tail.keep(line(50, 0, 0));
+        let enough = |tail: &Tail| [0, 1, 2, 3].map(|partition| tail.has_enough_of(&at(partition)));
+        assert_eq!(enough(&tail), [true, false, false, false]);
+        tail.keep(line(55, 0, 1));
+        assert_eq!(enough(&tail), [true, true, false, false]);
     }
 
     #[test]
