@@ -295,9 +295,10 @@ FORMAT, in kcat's letters:
   %h headers (name=value,name=value)               \\n \\t \\r \\\\ \\xNN and %% for a percent sign
   Bytes are printed as they are; null prints nothing.
 
-TIME: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m,
--2h, -1d before now. It means the first record that is not older. --until @TIME never waits: in a partition without a
-record that late it stops at the end as it was at the start.
+TIME: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30 (local time), 08:00 (of today), today, yesterday,
+'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now), or 1796025600000 (ms since 1970). It means the first record
+that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as it was at
+the start.
 
 --key, --value and --header look into the bytes as they are in the topic, before any formatting. A text is looked for
 anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case; /^4711$/ is exactly 4711); null holds nothing. --skip
@@ -331,7 +332,8 @@ Examples:
   ottla read orders --value '/\"total\":[0-9]{4}/' --until end
   ottla read orders --from -10 --until end           the last ten offsets of each partition
   ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
-  ottla read orders --key '/^4711$/' --from @2026-11-29T12:00 --until @2026-11-29T18:00 --json
+  ottla read orders --key '/^4711$/' --from '@yesterday 12:00' --until '@yesterday 18:00' --json
+  ottla read orders --from @2026-11-29T12:00 --until @2026-11-29T18:00
   ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
   ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
   ottla read orders --json | jq .value
@@ -378,8 +380,8 @@ pub(crate) struct OffsetsArgs {
 const OFFSETS_EXAMPLES: &str = "\
 BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
 of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00
-or 2026-11-30 (local time), 1796025600000 (ms since 1970), or -90s, -15m, -2h, -1d before now. Where no record is that
-late, OFFSET is the end.
+or 2026-11-30 (local time), 08:00 (of today), today, yesterday, 'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now),
+or 1796025600000 (ms since 1970). Where no record is that late, OFFSET is the end.
 
 Examples:
   ottla offsets orders
@@ -504,8 +506,9 @@ pub(crate) struct GroupSeekArgs {
 
 const GROUP_SEEK_EXAMPLES: &str = "\
 Nothing is changed while the group has members: they would not notice, and commit over it. An offset that is not in the
-log becomes the nearest one that is. TIME is as in ottla read: 2026-11-30T08:00:00Z, 1796025600000 (ms since 1970), or
--90s, -15m, -2h, -1d before now; it means the first record that is not older.
+log becomes the nearest one that is. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30
+(local time), 08:00 (of today), today, yesterday, 'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now), or
+1796025600000 (ms since 1970); it means the first record that is not older.
 
 Examples:
   ottla group seek billing orders --to earliest           what it would do
@@ -688,7 +691,7 @@ impl FromStr for From {
         };
         let parsed = parsed.or_else(|| forgotten_at(text).map(Self::At));
         parsed.ok_or_else(|| {
-            "write earliest, latest, an offset, -N or @TIME (as in @-15m or @2026-11-30T08:00)".to_owned()
+            "write earliest, latest, an offset, -N or @TIME (as in @-15m, @yesterday or @2026-11-30T08:00)".to_owned()
         })
     }
 }
@@ -714,15 +717,17 @@ impl FromStr for Until {
         let parsed = digits(text).map(Self::Offset).or_else(|| forgotten_at(text).map(Self::At));
         parsed.ok_or_else(|| match text.strip_prefix('-').and_then(digits::<u64>) {
             Some(_) => "--until knows no -N: write end, an offset or @TIME".to_owned(),
-            None => "write end, an offset or @TIME (as in @-15m or @2026-11-30T08:00)".to_owned(),
+            None => "write end, an offset or @TIME (as in @-15m, @now or @2026-11-30T08:00)".to_owned(),
         })
     }
 }
 
-/// A date is a time also without its `@`. `-15m` is not: one letter less, and it is the last 15 offsets.
+/// What can be nothing else is a time also without its `@`. `-15m` is not: one letter less, and it is the last 15
+/// offsets.
 fn forgotten_at(text: &str) -> Option<Moment> {
-    let is_date = text.contains('-') && !text.starts_with('-');
-    is_date.then(|| text.parse().ok())?
+    let is_number = text.strip_prefix('-').unwrap_or(text).starts_with(|first: char| first.is_ascii_digit());
+    let is_time = if is_number { text.contains([':', '-']) && !text.starts_with('-') } else { true };
+    is_time.then(|| text.parse().ok())?
 }
 
 /// A time, with or without the `@` that stands before it elsewhere.
@@ -806,7 +811,17 @@ fn topic_name(text: &str) -> Result<String, String> {
         "" | "." | ".." => Err("no topic can be called that".to_owned()),
         _ if text.len() > 249 => Err("a topic's name has 249 characters at most".to_owned()),
         _ if !text.bytes().all(is_legal) => {
-            Err("a topic's name has only letters, digits and . _ -".to_owned())
+            let tip = match text.bytes().find(|&byte| !is_legal(byte)) {
+                Some(b',') => "; several are separated by blanks",
+                Some(b':' | b'/') => {
+                    "; a partition is named with -p, a pattern between slashes, as in /orders-.*/"
+                }
+                Some(b'*' | b'?' | b'[' | b'(' | b'^') => {
+                    "; a pattern stands between slashes, as in /orders-.*/"
+                }
+                _ => "",
+            };
+            Err(format!("a topic's name has only letters, digits and . _ -{tip}"))
         }
         _ => Ok(text.to_owned()),
     }
@@ -937,6 +952,7 @@ mod tests {
             ("@5", From::At(time)),
             ("@-15m", From::At(Moment::Ago(Duration::from_secs(900)))),
             ("1970-01-01T00:00:00.005Z", From::At(time)),
+            ("now", From::At(Moment::Ago(Duration::ZERO))),
         ] {
             assert_eq!(read(&format!("ottla read orders --from {text} -n 1")).from, from);
             assert_eq!(read(&format!("ottla read orders --from={text}")).from, from);

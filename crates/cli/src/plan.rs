@@ -200,10 +200,19 @@ impl Plan {
 
 fn addresses(brokers: &str) -> Result<Vec<Address>, String> {
     let texts = brokers.split(',').map(str::trim).filter(|text| !text.is_empty());
-    let addresses: Vec<Address> = texts.map(str::parse).collect::<Result<_, _>>()?;
+    let addresses: Vec<Address> = texts.map(address).collect::<Result<_, _>>()?;
     match addresses.is_empty() {
         true => Err("no broker is named: give -b HOST:PORT, or set KAFKA_BROKERS".to_owned()),
         false => Ok(addresses),
+    }
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    match text.split_once("://") {
+        Some((scheme, address)) => {
+            Err(format!("write {address} instead of {text}: there is no {scheme} to choose"))
+        }
+        None => text.parse(),
     }
 }
 

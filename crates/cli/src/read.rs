@@ -193,7 +193,7 @@ impl<'a, K> Reading<'a, K> {
             Err(Stop::Output(Lost::Failed(error))) => {
                 Err(Failure(format!("cannot write the output: {error}")))
             }
-            Err(Stop::Reader(error)) => Err(error.into()),
+            Err(Stop::Reader(error)) => Err(whole(error)),
         }
     }
 
@@ -355,6 +355,14 @@ impl<'a, K> Reading<'a, K> {
     fn note_fault(&mut self, at: TopicPartition, what: &str) {
         self.progress.note(what);
         self.failed.insert(at);
+    }
+}
+
+/// What a fault of the whole reader becomes.
+pub(crate) fn whole(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Missing if error.partition().is_none() => tell::missing(error),
+        _ => error.into(),
     }
 }
 

@@ -17,6 +17,11 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
+/// Of a topic that does not exist; names are easily misspelt.
+pub(crate) fn missing(why: impl Display) -> Failure {
+    Failure(format!("{why}; ottla topics lists what there is"))
+}
+
 /// Prints a note. Where standard error is closed nobody is there to read it, and that is no failure.
 pub(crate) fn note(text: impl Display) {
     let _ = writeln!(io::stderr(), "ottla: {text}");

@@ -5,13 +5,16 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment: `2026-11-30T08:00:00Z`, `2026-11-30T08:00` (local time), `1796025600000` (ms since 1970) or `-15m`.
+/// A moment: `2026-11-30T08:00:00Z`, `2026-11-30T08:00` (local time), `1796025600000` (ms since 1970), `-15m`, `now`,
+/// `12:00`, `today`, `yesterday` or `yesterday 12:00`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// This one.
     At(SystemTime),
     /// So long before the command started.
     Ago(Duration),
+    /// At this time of the day, where we are, so many days before the command started.
+    Daily(i32, jiff::civil::Time),
 }
 
 impl Moment {
@@ -20,8 +23,16 @@ impl Moment {
         match self {
             Self::At(time) => time,
             Self::Ago(ago) => now.checked_sub(ago).map_or(UNIX_EPOCH, |time| time.max(UNIX_EPOCH)),
+            Self::Daily(days_ago, time) => daily(now, days_ago, time).unwrap_or(now),
         }
     }
+}
+
+fn daily(now: SystemTime, days_ago: i32, time: jiff::civil::Time) -> Option<SystemTime> {
+    let here = jiff::tz::TimeZone::system();
+    let today = here.to_datetime(jiff::Timestamp::try_from(now).ok()?).date();
+    let day = today.checked_sub(jiff::Span::new().days(days_ago)).ok()?;
+    day.to_datetime(time).to_zoned_datetime(here).ok()?.timestamp().try_into().ok()
 }
 
 impl FromStr for Moment {
@@ -31,14 +42,17 @@ impl FromStr for Moment {
         if let Some(ago) = text.strip_prefix('-') {
             return duration(ago).map(Self::Ago);
         }
+        if let Some(moment) = in_words_of_today(text) {
+            return Ok(moment);
+        }
         let time = match text.bytes().all(|byte| byte.is_ascii_digit()) {
             true => unix_ms(text),
             false => rfc3339(text).or_else(|| local(text)),
         };
         time.map(Self::At).ok_or_else(|| {
             format!(
-                "{text:?} is no time: write 2026-11-30T08:00:00Z, 2026-11-30T08:00 (local time), 2026-11-30, \
-                 1796025600000 (ms since 1970) or -15m"
+                "{text:?} is no time: write 2026-11-30T08:00:00Z, 2026-11-30T08:00 (local time), 2026-11-30, 08:00, \
+                 today, yesterday, 'yesterday 08:00', now, 1796025600000 (ms since 1970) or -15m"
             )
         })
     }
@@ -60,6 +74,25 @@ pub(crate) fn in_words(duration: Duration) -> String {
         (0, hours, minutes) => format!("{hours} h {} m", minutes % 60),
         (days, hours, _) => format!("{days} d {} h", hours % 24),
     }
+}
+
+/// `now`, `today`, `yesterday`, each of the days with a time of the day or alone, or a time alone.
+fn in_words_of_today(text: &str) -> Option<Moment> {
+    let (days_ago, rest) = match (text.strip_prefix("today"), text.strip_prefix("yesterday")) {
+        _ if text == "now" => return Some(Moment::Ago(Duration::ZERO)),
+        (Some(rest), _) => (0, rest),
+        (_, Some(rest)) => (1, rest),
+        _ if text.starts_with(|first: char| first.is_ascii_digit()) && text.get(2..3) == Some(":") => {
+            return text.parse().ok().map(|time| Moment::Daily(0, time));
+        }
+        _ => return None,
+    };
+    let time = match rest.strip_prefix([' ', 'T', '@']) {
+        Some(time) => time.trim().parse().ok()?,
+        None if rest.is_empty() => jiff::civil::Time::midnight(),
+        None => return None,
+    };
+    Some(Moment::Daily(days_ago, time))
 }
 
 fn unix_ms(text: &str) -> Option<SystemTime> {
@@ -93,6 +126,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::civil::time;
+
     use super::*;
 
     fn at(ms: u64) -> Moment {
@@ -112,6 +147,12 @@ mod tests {
             ("-15m", Moment::Ago(Duration::from_secs(900))),
             ("-2h", Moment::Ago(Duration::from_secs(7200))),
             ("-1d", Moment::Ago(Duration::from_secs(86400))),
+            ("now", Moment::Ago(Duration::ZERO)),
+            ("today", Moment::Daily(0, time(0, 0, 0, 0))),
+            ("yesterday", Moment::Daily(1, time(0, 0, 0, 0))),
+            ("yesterday 12:30", Moment::Daily(1, time(12, 30, 0, 0))),
+            ("todayT08:00:01", Moment::Daily(0, time(8, 0, 1, 0))),
+            ("18:00", Moment::Daily(0, time(18, 0, 0, 0))),
         ] {
             assert_eq!(text.parse::<Moment>(), Ok(moment), "{text}");
         }
@@ -121,11 +162,14 @@ mod tests {
     fn what_is_no_moment_is_told() {
         for text in [
             "",
-            "now",
-            "yesterday",
+            "tomorrow",
+            "yesterday noon",
+            "yesterday25:00",
+            "today ",
+            "8:00",
             "2026-13-30",
             "2026-11-30T25:00",
-            "08:00",
+            "24:61",
             "-",
             "-m",
             "-15",
@@ -162,6 +206,20 @@ mod tests {
         ] {
             assert_eq!(in_words(Duration::from_millis(ms)), words, "{ms}");
         }
+    }
+
+    #[test]
+    fn days_begin_where_we_are() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_796_025_600);
+        let resolved = |text: &str| text.parse::<Moment>().unwrap().resolve(now);
+        let (today, yesterday) = (resolved("today"), resolved("yesterday"));
+        let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(86_400));
+        assert!(today <= now && now.duration_since(today).unwrap() < day + hour);
+        let between = today.duration_since(yesterday).unwrap();
+        assert!((day - hour..=day + hour).contains(&between), "{between:?}"); // clocks may have been put forward
+        assert!(resolved("yesterday 12:00") > yesterday && resolved("yesterday 12:00") < today);
+        assert_eq!(resolved("00:00"), today);
+        assert_eq!(resolved("now"), now);
     }
 
     #[test]

@@ -41,5 +41,12 @@ pub(crate) async fn watch_all(
 /// Why the command fails.
 pub(crate) fn unreached(news: &News, bootstrap: &[Address]) -> Failure {
     let (seconds, why) = (PATIENCE.as_secs(), news.why_unreached(bootstrap));
-    Failure(format!("no broker could be reached within {seconds} s: {why}"))
+    let tip = if_elsewhere(bootstrap).unwrap_or("; ottla doctor looks closer");
+    Failure(format!("no broker could be reached within {seconds} s: {why}{tip}"))
+}
+
+/// What is to be said to who did not say where the cluster is.
+pub(crate) fn if_elsewhere(bootstrap: &[Address]) -> Option<&'static str> {
+    let is_default = matches!(bootstrap, [Address { host, port: 9092 }] if host == "localhost");
+    is_default.then_some("; if the cluster is elsewhere, say where with -b HOST:PORT or in KAFKA_BROKERS")
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::net::TcpListener;
 
-use ottla_broker::{ClusterOptions, Leaders, Like};
+use ottla_broker::{ApiKey, ClusterOptions, Leaders, Like};
 use serde_json::{Value, json};
 use support::{Cluster, ottla};
 
@@ -126,4 +126,14 @@ fn a_node_that_is_down_is_no_broker_any_more() {
     cluster.change(|cluster| cluster.stop_node(2, Leaders::Lose).unwrap());
     let ended = cluster.ottla("doctor").run();
     assert!(ended.text().contains("1 broker, "), "{}", ended.text());
+}
+
+/// As a KRaft controller answers, where somebody took its port for a broker's.
+#[test]
+fn what_is_no_broker_is_told_as_that() {
+    let cluster = Cluster::start();
+    cluster.change(|cluster| cluster.set_versions(ApiKey::Metadata, None));
+    let ended = cluster.ottla("doctor").run();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.text().contains("is this the port of a KRaft controller?"), "{}", ended.text());
 }

@@ -53,3 +53,21 @@ fn flags_of_other_tools_are_explained() {
     // Clap's own tips are left where we know nothing better.
     assert!(ottla("read orders --form 5").run().stderr.contains("'--from'"));
 }
+
+/// What is no topic, no time or no address is told with what it should have been.
+#[test]
+fn wrong_values_are_answered_with_right_ones() {
+    for (line, told) in [
+        ("read orders,refunds", "several are separated by blanks"),
+        ("read orders:1", "a partition is named with -p"),
+        ("read orders*", "/orders-.*/"),
+        ("read orders --from monday", "@yesterday"),
+        ("offsets orders --at noon", "'yesterday 08:00'"),
+        ("-b PLAINTEXT://kafka:9092 topics", "write kafka:9092 instead of PLAINTEXT://kafka:9092"),
+        ("consume orders", "instead of consume write ottla read"),
+        ("group billing", "write ottla group show billing"),
+    ] {
+        let ended = ottla(line).run();
+        assert!(ended.code == Some(2) && ended.stderr.contains(told), "{line}: {}", ended.stderr);
+    }
+}

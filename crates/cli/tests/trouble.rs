@@ -103,11 +103,13 @@ fn a_missing_topic_fails_at_once_where_an_end_was_named() {
     };
     for until in ["end", "5", "@5"] {
         let ended = at_once(cluster.ottla(&format!("read orders --until {until}")));
-        assert_eq!(ended.stderr, "ottla: topic orders does not exist\n");
+        assert_eq!(ended.stderr, "ottla: topic orders does not exist; ottla topics lists what there is\n");
     }
     at_once(cluster.ottla("bench orders --count 1"));
     let ended = at_once(cluster.ottla("produce orders"));
-    assert_eq!(ended.stderr, "ottla: topic orders does not exist\nottla: 0 records written to orders\n");
+    let lists = "ottla topics lists what there is";
+    let told = format!("ottla: topic orders does not exist; {lists}\nottla: 0 records written to orders\n");
+    assert_eq!(ended.stderr, told);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::{
     plan::DoctorPlan,
     table::{Side, Table},
     tell::{self, Failure, counted},
+    watch::if_elsewhere,
 };
 
 pub(super) async fn run(plan: &DoctorPlan) -> Result<Exit, Failure> {
@@ -35,7 +36,8 @@ async fn examine(plan: &DoctorPlan) -> Findings {
     let mut visits = visit_all(plan.brokers.iter().cloned().map(Place::bootstrap).collect(), true).await;
     let answered = visits.iter().find_map(|visit| Some((&visit.place.address, visit.metadata.clone()?)));
     let Some((by, metadata)) = answered else {
-        let problems = unreachable(&visits);
+        let tip = if_elsewhere(&plan.brokers).unwrap_or_default();
+        let problems = unreachable(&visits).into_iter().map(|problem| problem + tip).collect();
         return Findings { visits, cluster: None, problems };
     };
     let strangers = strangers(&visits);

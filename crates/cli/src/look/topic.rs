@@ -10,7 +10,7 @@ use ottla_wire::message::{
 use serde::Serialize;
 
 use super::client::{Answers, BEGIN, Client, END};
-use crate::tell::Failure;
+use crate::tell::{self, Failure};
 
 /// A topic, as `--json` has it too.
 #[derive(Debug, Serialize)]
@@ -97,7 +97,7 @@ fn named(metadata: &MetadataResponse) -> Result<Vec<Topic>, Failure> {
         let name = found.name.clone().unwrap_or_default();
         match Code(found.error_code) {
             Code::UNKNOWN_TOPIC_OR_PARTITION => {
-                return Err(Failure(format!("topic {name} does not exist")));
+                return Err(tell::missing(format!("topic {name} does not exist")));
             }
             code => {
                 topics.insert(name.clone(), topic(name, found, code));

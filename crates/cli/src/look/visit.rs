@@ -7,7 +7,10 @@ use std::{
 };
 
 use ottla::{Address, Options, raw::Connection};
-use ottla_wire::message::{ApiVersionsRequest, MetadataResponse, metadata_response::MetadataResponseBroker};
+use ottla_wire::{
+    api::ApiKey,
+    message::{ApiVersionsRequest, MetadataResponse, metadata_response::MetadataResponseBroker},
+};
 use serde::{Serialize, Serializer};
 use tokio::task::JoinSet;
 
@@ -15,9 +18,13 @@ use super::{
     client::{addresses, metadata_request, options},
     release::{Release, release},
 };
+use crate::tell::Failure;
 
 /// So often a broker is asked something small, and the middle one of its answers counts.
 const ROUND_TRIPS: usize = 5;
+
+const NO_BROKER: &str =
+    "what answers is no broker: it knows no Metadata (is this the port of a KRaft controller?)";
 
 /// Where something should be.
 #[derive(Debug, Clone, Serialize)]
@@ -115,7 +122,7 @@ async fn visit(place: Place, with_topics: bool) -> Visit {
     match Connection::dial(&visit.place.address, &options).await {
         Ok(mut connection) => {
             let asked = visit.ask(&mut connection, with_topics).await;
-            visit.fault = asked.err().map(|error| error.to_string());
+            visit.fault = asked.err().map(|Failure(why)| why);
         }
         Err(error) => visit.fault = Some(error.to_string()),
     }
@@ -134,13 +141,16 @@ async fn look_up(address: &Address) -> Vec<IpAddr> {
 }
 
 impl Visit {
-    async fn ask(&mut self, connection: &mut Connection, with_topics: bool) -> Result<(), ottla::Error> {
+    async fn ask(&mut self, connection: &mut Connection, with_topics: bool) -> Result<(), Failure> {
         let versions = ApiVersionsRequest {
             client_software_name: "ottla".to_owned(),
             client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..ApiVersionsRequest::default()
         };
         self.kafka = Some(release(&connection.call(&versions).await?));
+        if connection.versions().range(ApiKey::Metadata).is_none() {
+            return Err(Failure(format!("{}: {NO_BROKER}", self.place.address)));
+        }
         let topics = if with_topics { None } else { Some(&[][..]) };
         let metadata = connection.call(&metadata_request(topics)).await?;
         let mut took = Vec::new();
@@ -150,7 +160,7 @@ impl Visit {
             took.push(asked.elapsed());
         }
         took.sort_unstable();
-        self.round_trip_ms = Some(took[ROUND_TRIPS / 2].as_secs_f64() * 1e3);
+        self.round_trip_ms = Some(took[ROUND_TRIPS / 2].as_micros() as f64 / 1e3);
         self.metadata = with_topics.then_some(metadata);
         Ok(())
     }

@@ -95,7 +95,7 @@ impl Delivery {
         let mut trial = Trial::default();
         while let Err(code) = self.look_up().await? {
             if code == Code::UNKNOWN_TOPIC_OR_PARTITION {
-                return Err(Failure(format!("topic {} does not exist", self.topic)));
+                return Err(tell::missing(format!("topic {} does not exist", self.topic)));
             }
             trial.again(&self.refusal(code)).await?;
         }
