@@ -18,6 +18,7 @@ pub(crate) mod verdict;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -27,7 +28,7 @@ use ottla_wire::code::Code;
 pub(crate) use self::rebalance::Stake;
 use self::{
     assign::GroupTopics, classic::Joined, close::Closing, commit::Commits, coordinator::Coordinator,
-    recall::Recalls, silence::Silence, tenure::Session, verdict::Place,
+    recall::Recalls, silence::Silence, tenure::Session,
 };
 pub use self::{
     commit::{Commit, CommitError, CommitOffset, Committed, Settled, Ticket},
@@ -167,16 +168,37 @@ pub struct Member {
     pub leader: bool,
 }
 
-/// Which of the group's questions an answer belongs to.
+/// What is asked for the group's sake: an answer belongs to it, and an error code means what it means there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
+    /// FindCoordinator.
     Find,
+    /// JoinGroup.
     Join,
+    /// SyncGroup.
     Sync,
+    /// Heartbeat.
     Heartbeat,
+    /// OffsetFetch.
     Recall,
+    /// OffsetCommit.
     Commit,
+    /// LeaveGroup.
     Leave,
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Find => "finding the coordinator",
+            Self::Join => "joining",
+            Self::Sync => "taking the assignment",
+            Self::Heartbeat => "the heartbeat",
+            Self::Recall => "looking up committed offsets",
+            Self::Commit => "committing",
+            Self::Leave => "leaving",
+        })
+    }
 }
 
 impl Group {
@@ -320,9 +342,9 @@ impl Machine {
     }
 
     /// The reader fails until the coordinator says otherwise.
-    fn fail_group(&mut self, place: Place, code: Code, said: Option<String>) {
+    fn fail_group(&mut self, question: Question, code: Code, said: Option<String>) {
         let Some(group) = &mut self.group else { return };
-        let fault = Fault::Group { group: group.config.id.clone(), doing: place.to_string(), code, said };
+        let fault = Fault::Group { group: group.config.id.clone(), doing: question.to_string(), code, said };
         if group.fault.as_ref() != Some(&fault) {
             group.fault = Some(fault.clone());
             self.tell(Event::Fault(fault));
@@ -330,9 +352,9 @@ impl Machine {
     }
 
     /// Tells what is tried again.
-    fn tell_refused(&mut self, place: Place, code: Code) {
+    fn tell_refused(&mut self, question: Question, code: Code) {
         let Some(group) = &self.group else { return };
-        let (group, doing) = (group.config.id.clone(), place.to_string());
+        let (group, doing) = (group.config.id.clone(), question.to_string());
         self.tell(Event::GroupRefused { group, doing, code });
     }
 

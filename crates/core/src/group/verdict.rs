@@ -1,41 +1,12 @@
-//! What a member does about a coordinator's error code, by the place where the code appears.
+//! What a member does about a coordinator's error code, by the question that it answers.
 //!
 //! A table, as the one for reading: to be read against Kafka's own documentation and tested row by row.
 
 use ottla_wire::code::Code;
 
-/// Where an error code of a coordinator can appear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// FindCoordinator.
-    Find,
-    /// JoinGroup.
-    Join,
-    /// SyncGroup.
-    Sync,
-    /// Heartbeat.
-    Heartbeat,
-    /// OffsetFetch, about the request or a partition.
-    Recall,
-    /// OffsetCommit, about a partition.
-    Commit,
-    /// LeaveGroup.
-    Leave,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Find => "finding the coordinator",
-            Self::Join => "joining",
-            Self::Sync => "taking the assignment",
-            Self::Heartbeat => "the heartbeat",
-            Self::Recall => "looking up committed offsets",
-            Self::Commit => "committing",
-            Self::Leave => "leaving",
-        })
-    }
-}
+use super::Question;
+/// Where a code stands: in the answer to a question.
+pub(crate) use super::Question as Place;
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,37 +31,50 @@ pub(crate) enum Verdict {
     Fatal,
 }
 
-/// What to do about `code` at `place`.
-pub(crate) fn verdict(place: Place, code: Code) -> Verdict {
+/// What to do about `code` in the answer to `question`, about all of it or a partition.
+pub(crate) fn verdict(question: Question, code: Code) -> Verdict {
     TABLE
         .iter()
-        .find(|(places, codes, _)| places.contains(&place) && codes.contains(&code))
-        .map_or_else(|| unlisted(place, code), |(_, _, verdict)| *verdict)
+        .find(|(questions, codes, _)| questions.contains(&question) && codes.contains(&code))
+        .map_or_else(|| unlisted(question, code), |(_, _, verdict)| *verdict)
 }
 
-/// A code that the table does not name at this place.
-fn unlisted(place: Place, code: Code) -> Verdict {
-    match place {
+/// A code that the table does not name for this question.
+fn unlisted(question: Question, code: Code) -> Verdict {
+    match question {
         _ if code.is_retriable() => Verdict::Retry,
-        Place::Commit | Place::Recall | Place::Leave => Verdict::Refuse,
-        Place::Find | Place::Join => Verdict::Fatal,
+        Question::Commit | Question::Recall | Question::Leave => Verdict::Refuse,
+        Question::Find | Question::Join => Verdict::Fatal,
         // Whatever it is, a member that goes on does not mend it.
-        Place::Sync | Place::Heartbeat => Verdict::Stale,
+        Question::Sync | Question::Heartbeat => Verdict::Stale,
     }
 }
 
-const ANYWHERE: &[Place] =
-    &[Place::Find, Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit, Place::Leave];
-const MEMBER: &[Place] =
-    &[Place::Join, Place::Sync, Place::Heartbeat, Place::Recall, Place::Commit, Place::Leave];
+const ANYWHERE: &[Question] = &[
+    Question::Find,
+    Question::Join,
+    Question::Sync,
+    Question::Heartbeat,
+    Question::Recall,
+    Question::Commit,
+    Question::Leave,
+];
+const MEMBER: &[Question] = &[
+    Question::Join,
+    Question::Sync,
+    Question::Heartbeat,
+    Question::Recall,
+    Question::Commit,
+    Question::Leave,
+];
 
 /// The first row that fits decides.
-const TABLE: &[(&[Place], &[Code], Verdict)] = &[
+const TABLE: &[(&[Question], &[Code], Verdict)] = &[
     // At Find the node that was asked has no other one to name yet: the offsets topic is being made, or has no leader.
-    (&[Place::Find], &[Code::COORDINATOR_NOT_AVAILABLE], Verdict::Retry),
+    (&[Question::Find], &[Code::COORDINATOR_NOT_AVAILABLE], Verdict::Retry),
     (MEMBER, &[Code::NOT_COORDINATOR, Code::COORDINATOR_NOT_AVAILABLE], Verdict::Elsewhere),
     (ANYWHERE, &[Code::COORDINATOR_LOAD_IN_PROGRESS], Verdict::Retry),
-    (&[Place::Join], &[Code::MEMBER_ID_REQUIRED], Verdict::Named),
+    (&[Question::Join], &[Code::MEMBER_ID_REQUIRED], Verdict::Named),
     (MEMBER, &[Code::UNKNOWN_MEMBER_ID], Verdict::Unknown),
     (
         MEMBER,
@@ -99,8 +83,8 @@ const TABLE: &[(&[Place], &[Code], Verdict)] = &[
     ),
     (MEMBER, &[Code::FENCED_INSTANCE_ID], Verdict::Fenced),
     // In the middle of a rebalance that we were to take part in: it has gone on without us if it comes for a commit.
-    (&[Place::Heartbeat], &[Code::REBALANCE_IN_PROGRESS], Verdict::Rebalance),
-    (&[Place::Join, Place::Sync, Place::Commit], &[Code::REBALANCE_IN_PROGRESS], Verdict::Stale),
+    (&[Question::Heartbeat], &[Code::REBALANCE_IN_PROGRESS], Verdict::Rebalance),
+    (&[Question::Join, Question::Sync, Question::Commit], &[Code::REBALANCE_IN_PROGRESS], Verdict::Stale),
     (
         ANYWHERE,
         &[
@@ -112,7 +96,7 @@ const TABLE: &[(&[Place], &[Code], Verdict)] = &[
         Verdict::Fatal,
     ),
     (
-        &[Place::Join],
+        &[Question::Join],
         &[
             Code::INCONSISTENT_GROUP_PROTOCOL,
             Code::INVALID_SESSION_TIMEOUT,
@@ -123,7 +107,7 @@ const TABLE: &[(&[Place], &[Code], Verdict)] = &[
     ),
     // The broker has not seen the topic yet, or a transaction is about to commit.
     (
-        &[Place::Recall, Place::Commit],
+        &[Question::Recall, Question::Commit],
         &[
             Code::UNKNOWN_TOPIC_OR_PARTITION,
             Code::UNSTABLE_OFFSET_COMMIT,
@@ -133,7 +117,7 @@ const TABLE: &[(&[Place], &[Code], Verdict)] = &[
         Verdict::Retry,
     ),
     (
-        &[Place::Join, Place::Sync, Place::Heartbeat, Place::Find],
+        &[Question::Join, Question::Sync, Question::Heartbeat, Question::Find],
         &[Code::UNKNOWN_SERVER_ERROR],
         Verdict::Retry,
     ),
@@ -144,31 +128,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_judged_by_their_place() {
-        use Place as P;
+    fn codes_are_judged_by_their_question() {
+        use Question as Q;
         use Verdict as V;
-        for (place, code, wanted) in [
-            (P::Find, Code::COORDINATOR_NOT_AVAILABLE, V::Retry),
-            (P::Find, Code::GROUP_AUTHORIZATION_FAILED, V::Fatal),
-            (P::Heartbeat, Code::NOT_COORDINATOR, V::Elsewhere),
-            (P::Commit, Code::COORDINATOR_NOT_AVAILABLE, V::Elsewhere),
-            (P::Commit, Code::COORDINATOR_LOAD_IN_PROGRESS, V::Retry),
-            (P::Join, Code::MEMBER_ID_REQUIRED, V::Named),
-            (P::Join, Code::UNKNOWN_MEMBER_ID, V::Unknown),
-            (P::Heartbeat, Code::ILLEGAL_GENERATION, V::Stale),
-            (P::Heartbeat, Code::REBALANCE_IN_PROGRESS, V::Rebalance),
-            (P::Sync, Code::REBALANCE_IN_PROGRESS, V::Stale),
-            (P::Commit, Code::REBALANCE_IN_PROGRESS, V::Stale),
-            (P::Commit, Code::FENCED_INSTANCE_ID, V::Fenced),
-            (P::Join, Code::INCONSISTENT_GROUP_PROTOCOL, V::Fatal),
-            (P::Join, Code::INVALID_SESSION_TIMEOUT, V::Fatal),
-            (P::Commit, Code::OFFSET_METADATA_TOO_LARGE, V::Refuse),
-            (P::Commit, Code::TOPIC_AUTHORIZATION_FAILED, V::Refuse),
-            (P::Commit, Code(12345), V::Refuse),
-            (P::Heartbeat, Code(12345), V::Stale),
-            (P::Recall, Code::UNSTABLE_OFFSET_COMMIT, V::Retry),
+        for (question, code, wanted) in [
+            (Q::Find, Code::COORDINATOR_NOT_AVAILABLE, V::Retry),
+            (Q::Find, Code::GROUP_AUTHORIZATION_FAILED, V::Fatal),
+            (Q::Heartbeat, Code::NOT_COORDINATOR, V::Elsewhere),
+            (Q::Commit, Code::COORDINATOR_NOT_AVAILABLE, V::Elsewhere),
+            (Q::Commit, Code::COORDINATOR_LOAD_IN_PROGRESS, V::Retry),
+            (Q::Join, Code::MEMBER_ID_REQUIRED, V::Named),
+            (Q::Join, Code::UNKNOWN_MEMBER_ID, V::Unknown),
+            (Q::Heartbeat, Code::ILLEGAL_GENERATION, V::Stale),
+            (Q::Heartbeat, Code::REBALANCE_IN_PROGRESS, V::Rebalance),
+            (Q::Sync, Code::REBALANCE_IN_PROGRESS, V::Stale),
+            (Q::Commit, Code::REBALANCE_IN_PROGRESS, V::Stale),
+            (Q::Commit, Code::FENCED_INSTANCE_ID, V::Fenced),
+            (Q::Join, Code::INCONSISTENT_GROUP_PROTOCOL, V::Fatal),
+            (Q::Join, Code::INVALID_SESSION_TIMEOUT, V::Fatal),
+            (Q::Commit, Code::OFFSET_METADATA_TOO_LARGE, V::Refuse),
+            (Q::Commit, Code::TOPIC_AUTHORIZATION_FAILED, V::Refuse),
+            (Q::Commit, Code(12345), V::Refuse),
+            (Q::Heartbeat, Code(12345), V::Stale),
+            (Q::Recall, Code::UNSTABLE_OFFSET_COMMIT, V::Retry),
         ] {
-            assert_eq!(verdict(place, code), wanted, "{code} at {place:?}");
+            assert_eq!(verdict(question, code), wanted, "{code} to {question:?}");
         }
     }
 }
