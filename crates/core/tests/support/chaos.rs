@@ -244,7 +244,7 @@ impl<Own> Chaos<Own> {
     }
 }
 
-/// Below 3 ms times `most`, or up to three times that for one message or another.
+/// Less than 3 ms times `most` at the least, and three times that at the most.
 pub fn some_latency(rng: &mut fastrand::Rng, most: u64) -> Latency {
     let least = Duration::from_micros(rng.u64(50..3000) * rng.u64(1..most));
     Latency { least, more: least.mul_f64(rng.f64() * 2.0) }

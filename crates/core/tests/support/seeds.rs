@@ -5,7 +5,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use ottla_broker::Like;
@@ -22,7 +25,7 @@ pub fn run_seeds<R: std::fmt::Debug>(
     count: u64,
     regressions: Regressions,
     simulate: impl Fn(u64) -> R + Sync,
-    add: impl Fn(R) + Sync,
+    add: impl FnMut(R) + Send,
 ) -> Option<u64> {
     if let Some(seed) = number("OTTLA_SEED") {
         let (result, lines) = tracing(|| catch_unwind(AssertUnwindSafe(|| simulate(seed))));
@@ -65,8 +68,9 @@ fn number(name: &str) -> Option<u64> {
 fn first_failure<R>(
     seeds: &[u64],
     simulate: &(impl Fn(u64) -> R + Sync),
-    add: impl Fn(R) + Sync,
+    add: impl FnMut(R) + Send,
 ) -> Option<u64> {
+    let add = Mutex::new(add);
     let next = AtomicU64::new(0);
     let failed = AtomicU64::new(u64::MAX);
     std::thread::scope(|scope| {
@@ -76,7 +80,7 @@ fn first_failure<R>(
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(&seed) = seeds.get(place as usize) else { return };
                     match catch_unwind(AssertUnwindSafe(|| simulate(seed))) {
-                        Ok(report) => add(report),
+                        Ok(report) => add.lock().expect("nobody panics with it")(report),
                         Err(_) => failed.store(seed, Ordering::Relaxed),
                     }
                 }
