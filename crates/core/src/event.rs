@@ -256,9 +256,8 @@ impl fmt::Display for Event {
                 [] => write!(f, "group {group}: not in it any more: {reason}"),
                 some => write!(f, "group {group}: lost {}: {reason}; {AGAIN}", list(some)),
             },
-            Self::CommitFailed { group, what } | Self::AssignmentOdd { group, what } => {
-                write!(f, "group {group}: {what}")
-            }
+            Self::CommitFailed { what, .. } => f.write_str(what), // it names the group
+            Self::AssignmentOdd { group, what } => write!(f, "group {group}: {what}"),
             Self::ReaderSilent { group, interval } => {
                 write!(f, "group {group}: no message was asked for in {interval:?}; {UNTIL_ASKED}")
             }

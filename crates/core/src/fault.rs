@@ -53,7 +53,7 @@ impl std::fmt::Display for TopicPartition {
 #[non_exhaustive]
 pub enum Fault {
     /// The cluster refused something about a topic for good.
-    #[error("topic {topic}: the cluster answered {code}")]
+    #[error("topic {topic}: the cluster answered {code}{}", advice(*.code))]
     Topic {
         /// The topic's name.
         topic: Arc<str>,
@@ -133,7 +133,7 @@ pub enum Fault {
         what: String,
     },
     /// The group's coordinator refused us.
-    #[error("group {group}: {doing} was refused with {code}{}", said.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
+    #[error("group {group}: {doing} was refused with {code}{}{}", detail(.said), advice(*.code))]
     Group {
         /// The group.
         group: Arc<str>,
@@ -145,7 +145,7 @@ pub enum Fault {
         said: Option<String>,
     },
     /// No broker could be reached for as many rounds as `max_attempts` allows. Reading goes on by itself.
-    #[error("no broker could be reached in {rounds} rounds over all known addresses, last {last}")]
+    #[error("no broker could be reached in {} over all known addresses, last {last}", counted(*.rounds))]
     Unreachable {
         /// How many rounds failed.
         rounds: u32,
@@ -159,10 +159,25 @@ fn place(offset: i64) -> String {
     if offset < 0 { String::new() } else { format!(" at offset {offset}") }
 }
 
-/// What to do, where it is not plain.
+/// What else the coordinator, or we, have to say of it.
+fn detail(said: &Option<String>) -> String {
+    said.as_ref().filter(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default()
+}
+
+fn counted(rounds: u32) -> String {
+    format!("{rounds} round{}", if rounds == 1 { "" } else { "s" })
+}
+
+/// What to do, where the code's own sentence does not say.
 fn advice(code: Code) -> &'static str {
     match code {
         Code::UNSUPPORTED_FOR_MESSAGE_FORMAT => "; its records have no times: begin and stop at offsets",
+        Code::TOPIC_AUTHORIZATION_FAILED => "; allow this client to Describe and Read the topic",
+        Code::GROUP_AUTHORIZATION_FAILED => "; allow this client to Read the group",
+        Code::CLUSTER_AUTHORIZATION_FAILED => "; allow this client to Describe the cluster",
+        Code::INCONSISTENT_GROUP_PROTOCOL => "; offer an assignor that all of its members have",
+        Code::FENCED_INSTANCE_ID => "; give each member an instance_id of its own",
+        Code::GROUP_MAX_SIZE_REACHED => "; stop a member, or raise the broker's group.max.size",
         _ => "",
     }
 }

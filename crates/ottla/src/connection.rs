@@ -89,18 +89,21 @@ impl<'a> Conversation<'a> {
 
     /// A broker answers in the order in which it was asked.
     fn answer(&mut self, frame: Bytes, account: &Arc<Account>) -> Result<(), String> {
-        let correlation = frame::correlation_id(&frame).map_err(|error| error.to_string())?;
+        let correlation = frame::correlation_id(&frame).map_err(|error| senseless(&error))?;
         let (expected, id, asked) =
             self.asked.pop_front().ok_or("the broker sent an answer that nobody asked for")?;
         if correlation != expected {
             return Err(format!("the broker answered request {correlation}, where {expected} was next"));
         }
-        let mut reply =
-            asked.decode(frame).map_err(|error| format!("the broker's answer makes no sense: {error}"))?;
+        let mut reply = asked.decode(frame).map_err(|error| senseless(&error))?;
         if let Reply::Fetch(fetch) = &mut reply {
             fetch.account = Some(account.clone());
         }
         self.shared.update(|machine, now| machine.handle_reply(now, id, reply));
         Ok(())
     }
+}
+
+pub(crate) fn senseless(error: &dyn std::fmt::Display) -> String {
+    format!("the broker's answer makes no sense: {error}")
 }

@@ -6,7 +6,7 @@ use ottla_core::{Address, Ledger};
 use ottla_wire::{
     api::ApiVersions,
     code::Code,
-    frame,
+    frame::{self, LengthError},
     message::{ApiVersionsRequest, ApiVersionsResponse, Message},
 };
 use tokio::{io::AsyncWriteExt, task::JoinSet};
@@ -31,11 +31,15 @@ pub(crate) struct Dialled {
 ///
 /// What happened, as a sentence without its subject.
 pub(crate) async fn dial(address: &Address, options: &Options) -> Result<Dialled, String> {
-    let socket = within(options.connect_timeout, "connecting", connect(address, options)).await?;
-    within(options.handshake_timeout, "exchanging versions", greet(socket, options)).await
+    let late = |what: &str, limit| format!("{what} took more than {limit:?}");
+    let limit = options.connect_timeout;
+    let socket = within(limit, connect(address, options), || late("connecting", limit)).await?;
+    let limit = options.handshake_timeout;
+    let late = || format!("{}; {STRANGER}", late("exchanging versions", limit));
+    within(limit, greet(socket, options), late).await
 }
 
-/// In a task, so that a connector that panics is told as any other failure, and one that blocks its thread is left behind.
+/// In a task, so that a connector that panics is told as any other failure.
 async fn connect(address: &Address, options: &Options) -> Result<Transport, String> {
     let (connector, address) = (options.connector.0.clone(), address.clone());
     let mut task = JoinSet::new();
@@ -74,12 +78,12 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 async fn within<T>(
     limit: Duration,
-    what: &str,
     work: impl Future<Output = Result<T, String>>,
+    late: impl FnOnce() -> String,
 ) -> Result<T, String> {
     match tokio::time::timeout(limit, work).await {
         Ok(result) => result,
-        Err(_) => Err(format!("{what} took more than {limit:?}")),
+        Err(_) => Err(late()),
     }
 }
 
@@ -125,10 +129,13 @@ async fn ask_versions(
     }
 }
 
+const STRANGER: &str = "is it a Kafka broker, and without TLS?";
+
 /// Before the first answer, nothing says that a Kafka broker without TLS is at the other end.
 fn stranger(broken: Broken) -> String {
     match broken {
+        Broken::Length(LengthError::TooLarge { .. }) => format!("{broken}; {STRANGER}"),
         Broken::Length(named) => named.to_string(),
-        other => format!("{other}, before it said its versions (is it a Kafka broker, and without TLS?)"),
+        other => format!("{other} before it said its versions; {STRANGER}"),
     }
 }

@@ -56,8 +56,16 @@
 //! # What is waited for
 //!
 //! By default a broker that is away and a topic that does not exist are waited for; see [`Builder::max_attempts`] and
-//! [`Builder::missing_topic`]. Not there yet: incremental
-//! (cooperative) rebalances and the group protocol of KIP-848, read-committed, TLS and SASL.
+//! [`Builder::missing_topic`]. What happens meanwhile is told as [`Event`]s, each of them a sentence.
+//!
+//! # How it connects
+//!
+//! Over plain [`Tcp`], unless [`Builder::connect`] is given something else that can [`Connect`]: through a proxy, over a Unix
+//! socket, to mapped addresses.
+//!
+//! # What is not there yet
+//!
+//! Incremental (cooperative) rebalances and the group protocol of KIP-848, read-committed, TLS and SASL.
 
 // This is the outermost layer of the library: it gives the machine its time.
 #![allow(clippy::disallowed_methods)]

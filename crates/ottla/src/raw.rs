@@ -8,6 +8,7 @@ use ottla_wire::{api::ApiVersions, frame, message::Request};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
+    connection::senseless,
     dial::{Dialled, dial},
     error::Error,
     options::Options,
@@ -89,7 +90,7 @@ impl Connection {
         let (frame, _) =
             frames.next(socket, &self.pool, max_bytes, None).await.map_err(|broken| broken.to_string())?;
         let (correlation, response) =
-            frame::decode_response::<R>(frame, version).map_err(|error| error.to_string())?;
+            frame::decode_response::<R>(frame, version).map_err(|error| senseless(&error))?;
         match correlation == self.correlation {
             true => Ok(response),
             false => Err(format!(

@@ -10,6 +10,7 @@ use std::{
 };
 
 use ottla_core::{Take, TurnState};
+use ottla_wire::record::RecordError;
 use tokio::task::{JoinHandle, coop};
 
 use crate::{
@@ -222,7 +223,10 @@ impl<K> Reader<K> {
     #[cold]
     fn reject(&mut self, damage: &Damage) -> Option<Error> {
         let walk = self.walk.take()?;
-        let reason = damage.error.to_string();
+        let reason = match &damage.error {
+            error @ RecordError::TooLarge { .. } => format!("{error} (max_batch_bytes)"),
+            error => error.to_string(),
+        };
         let fault = self.shared.update(|machine, _| machine.reject(&walk.part, &damage.header, reason));
         fault.map(Error::from)
     }

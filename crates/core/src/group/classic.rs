@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     cluster::{Lane, Peer},
+    config::GroupConfig,
     event::Event,
     fault::Lost,
     machine::{Machine, Purpose},
@@ -125,8 +126,7 @@ impl Machine {
         let verdict = verdict(Place::Join, code);
         let Some(group) = &mut self.group else { return };
         group.phase = Phase::Apart;
-        let session = group.config.session_timeout;
-        let said = (code == Code::INVALID_SESSION_TIMEOUT).then(|| format!("session_timeout is {session:?}"));
+        let said = what_we_asked(&group.config, code);
         match verdict {
             Verdict::Named if group.member.is_empty() && !member.is_empty() => group.member = member,
             Verdict::Named => self.pause_group(now),
@@ -308,7 +308,7 @@ impl Machine {
 
     /// The coordinator says that we are not in the group, or not any more.
     pub(super) fn out_of_group(&mut self, now: Instant, place: Place, code: Code, verdict: Verdict) {
-        let reason = format!("{place}: the coordinator answered {code}");
+        let reason = format!("{place} was refused with {code}");
         let Some(group) = &mut self.group else { return };
         if !matches!(group.phase, Phase::Stable | Phase::Revoking(_)) {
             return; // an answer to what was asked before: join and sync say the same, if it is still so
@@ -328,8 +328,10 @@ impl Machine {
 
     /// Another process has our place, for good: asking for it again would only throw that one out in turn.
     fn fenced(&mut self, place: Place, code: Code) {
-        self.fail_group(place, code, Some("another process has joined with the same instance id".to_owned()));
-        self.lose(&format!("{place}: the coordinator answered {code}"));
+        let Some(group) = &self.group else { return };
+        let instance = group.config.instance.as_deref().unwrap_or_default();
+        self.fail_group(place, code, Some(format!("another process has joined as {instance:?}")));
+        self.lose(&format!("{place} was refused with {code}"));
         self.enter(Phase::Left);
     }
 
@@ -408,4 +410,16 @@ impl Group {
 
 fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+/// What the coordinator does not repeat of what it refuses.
+fn what_we_asked(config: &GroupConfig, code: Code) -> Option<String> {
+    match code {
+        Code::INVALID_SESSION_TIMEOUT => Some(format!("session_timeout is {:?}", config.session_timeout)),
+        Code::INCONSISTENT_GROUP_PROTOCOL => {
+            let names: Vec<&str> = config.assignors.iter().map(|assignor| assignor.name()).collect();
+            Some(format!("this one has {}", names.join(", ")))
+        }
+        _ => None,
+    }
 }

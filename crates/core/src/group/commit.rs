@@ -125,7 +125,18 @@ pub enum CommitError {
 }
 
 fn first(partitions: &[(TopicPartition, Code)]) -> String {
-    partitions.first().map(|(at, code)| format!("{at} with {code}")).unwrap_or_default()
+    partitions.first().map(|(at, code)| format!("{at} with {code}{}", advice(*code))).unwrap_or_default()
+}
+
+/// What to do, where the code's own sentence does not say.
+fn advice(code: Code) -> &'static str {
+    match code {
+        Code::UNKNOWN_MEMBER_ID => "; while a group has members, only they can commit",
+        Code::TOPIC_AUTHORIZATION_FAILED => "; allow this client to Read the topic",
+        Code::GROUP_AUTHORIZATION_FAILED => "; allow this client to Read the group",
+        Code::OFFSET_METADATA_TOO_LARGE => "; see the broker's offset.metadata.max.bytes",
+        _ => "",
+    }
 }
 
 fn more(partitions: &[(TopicPartition, Code)]) -> String {

@@ -18,11 +18,7 @@ use ottla_wire::{
     message::{DeleteGroupsRequest, ListGroupsRequest, list_groups_response::ListedGroup},
 };
 
-use crate::{
-    connect::Connect,
-    error::Error,
-    options::Connector,
-};
+use crate::{connect::Connect, error::Error, options::Connector};
 use cluster::{Cluster, Trouble, trouble};
 
 /// Looks after consumer groups without being a member of any: lists and describes them, tells their lag, sets their
