@@ -542,6 +542,28 @@ fn of_two_with_one_instance_id_the_later_stays_and_the_earlier_is_told_for_good(
 }
 
 #[test]
+fn an_answer_to_a_commit_of_before_does_not_hide_that_another_has_our_place() {
+    let mut world = filled(1, 1, 10);
+    let instance = |_: &mut Config, group: &mut GroupConfig| {
+        (group.instance, group.commit_interval) = (Some("i".to_owned()), ms(10));
+    };
+    let one = member_with(&mut world, instance);
+    world.until(secs(3), "all is committed", all_committed);
+    world.mishap(Mishap::delay(ApiKey::Heartbeat, ms(500)).always());
+    let two = member_with(&mut world, instance);
+    world.until(secs(5), "the later has all", |w| owned(w, two) == 1);
+    let heartbeats = count(&world, one, "heartbeat");
+    world.until(secs(5), "the earlier asks", |w| count(w, one, "heartbeat") > heartbeats);
+    // Its commit goes out before it is told.
+    let commits = count(&world, one, "commit");
+    world.fill("t", 0, 1);
+    world.until(ms(400), "it commits", |w| count(w, one, "commit") > commits);
+    world.run(secs(2));
+    let told = |take: Take| matches!(take, Take::Fault(Fault::Group { code: Code::FENCED_INSTANCE_ID, .. }));
+    assert!(told(world.take(one)), "it is told every time");
+}
+
+#[test]
 fn a_static_member_that_comes_back_in_time_costs_no_rebalance() {
     let mut world = filled(1, 4, 10);
     let instance = |name: &'static str| {

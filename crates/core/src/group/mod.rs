@@ -334,11 +334,11 @@ impl Machine {
         self.wake_group(at);
     }
 
-    /// It worked: the reader fails no more for the group's sake.
+    /// It worked: the reader fails no more for the group's sake, unless we are out of it for good.
     fn group_works(&mut self) {
         let Some(group) = &mut self.group else { return };
         group.backoff.reset();
-        group.fault = None;
+        group.fault.take_if(|_| !matches!(group.phase, Phase::Left));
     }
 
     /// The reader fails until the coordinator says otherwise.
