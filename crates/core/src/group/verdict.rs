@@ -4,9 +4,9 @@
 
 use ottla_wire::code::Code;
 
-use super::Question;
 /// Where a code stands: in the answer to a question.
 pub(crate) use super::Question as Place;
+use super::Question::{self, Commit, Find, Heartbeat, Join, Leave, Recall, Sync};
 
 /// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,38 +43,23 @@ pub(crate) fn verdict(question: Question, code: Code) -> Verdict {
 fn unlisted(question: Question, code: Code) -> Verdict {
     match question {
         _ if code.is_retriable() => Verdict::Retry,
-        Question::Commit | Question::Recall | Question::Leave => Verdict::Refuse,
-        Question::Find | Question::Join => Verdict::Fatal,
+        Commit | Recall | Leave => Verdict::Refuse,
+        Find | Join => Verdict::Fatal,
         // Whatever it is, a member that goes on does not mend it.
-        Question::Sync | Question::Heartbeat => Verdict::Stale,
+        Sync | Heartbeat => Verdict::Stale,
     }
 }
 
-const ANYWHERE: &[Question] = &[
-    Question::Find,
-    Question::Join,
-    Question::Sync,
-    Question::Heartbeat,
-    Question::Recall,
-    Question::Commit,
-    Question::Leave,
-];
-const MEMBER: &[Question] = &[
-    Question::Join,
-    Question::Sync,
-    Question::Heartbeat,
-    Question::Recall,
-    Question::Commit,
-    Question::Leave,
-];
+const ANYWHERE: &[Question] = &[Find, Join, Sync, Heartbeat, Recall, Commit, Leave];
+const MEMBER: &[Question] = &[Join, Sync, Heartbeat, Recall, Commit, Leave];
 
 /// The first row that fits decides.
 const TABLE: &[(&[Question], &[Code], Verdict)] = &[
     // At Find the node that was asked has no other one to name yet: the offsets topic is being made, or has no leader.
-    (&[Question::Find], &[Code::COORDINATOR_NOT_AVAILABLE], Verdict::Retry),
+    (&[Find], &[Code::COORDINATOR_NOT_AVAILABLE], Verdict::Retry),
     (MEMBER, &[Code::NOT_COORDINATOR, Code::COORDINATOR_NOT_AVAILABLE], Verdict::Elsewhere),
     (ANYWHERE, &[Code::COORDINATOR_LOAD_IN_PROGRESS], Verdict::Retry),
-    (&[Question::Join], &[Code::MEMBER_ID_REQUIRED], Verdict::Named),
+    (&[Join], &[Code::MEMBER_ID_REQUIRED], Verdict::Named),
     (MEMBER, &[Code::UNKNOWN_MEMBER_ID], Verdict::Unknown),
     (
         MEMBER,
@@ -83,8 +68,8 @@ const TABLE: &[(&[Question], &[Code], Verdict)] = &[
     ),
     (MEMBER, &[Code::FENCED_INSTANCE_ID], Verdict::Fenced),
     // In the middle of a rebalance that we were to take part in: it has gone on without us if it comes for a commit.
-    (&[Question::Heartbeat], &[Code::REBALANCE_IN_PROGRESS], Verdict::Rebalance),
-    (&[Question::Join, Question::Sync, Question::Commit], &[Code::REBALANCE_IN_PROGRESS], Verdict::Stale),
+    (&[Heartbeat], &[Code::REBALANCE_IN_PROGRESS], Verdict::Rebalance),
+    (&[Join, Sync, Commit], &[Code::REBALANCE_IN_PROGRESS], Verdict::Stale),
     (
         ANYWHERE,
         &[
@@ -96,7 +81,7 @@ const TABLE: &[(&[Question], &[Code], Verdict)] = &[
         Verdict::Fatal,
     ),
     (
-        &[Question::Join],
+        &[Join],
         &[
             Code::INCONSISTENT_GROUP_PROTOCOL,
             Code::INVALID_SESSION_TIMEOUT,
@@ -107,7 +92,7 @@ const TABLE: &[(&[Question], &[Code], Verdict)] = &[
     ),
     // The broker has not seen the topic yet, or a transaction is about to commit.
     (
-        &[Question::Recall, Question::Commit],
+        &[Recall, Commit],
         &[
             Code::UNKNOWN_TOPIC_OR_PARTITION,
             Code::UNSTABLE_OFFSET_COMMIT,
@@ -116,11 +101,7 @@ const TABLE: &[(&[Question], &[Code], Verdict)] = &[
         ],
         Verdict::Retry,
     ),
-    (
-        &[Question::Join, Question::Sync, Question::Heartbeat, Question::Find],
-        &[Code::UNKNOWN_SERVER_ERROR],
-        Verdict::Retry,
-    ),
+    (&[Join, Sync, Heartbeat, Find], &[Code::UNKNOWN_SERVER_ERROR], Verdict::Retry),
 ];
 
 #[cfg(test)]
@@ -129,28 +110,27 @@ mod tests {
 
     #[test]
     fn codes_are_judged_by_their_question() {
-        use Question as Q;
         use Verdict as V;
         for (question, code, wanted) in [
-            (Q::Find, Code::COORDINATOR_NOT_AVAILABLE, V::Retry),
-            (Q::Find, Code::GROUP_AUTHORIZATION_FAILED, V::Fatal),
-            (Q::Heartbeat, Code::NOT_COORDINATOR, V::Elsewhere),
-            (Q::Commit, Code::COORDINATOR_NOT_AVAILABLE, V::Elsewhere),
-            (Q::Commit, Code::COORDINATOR_LOAD_IN_PROGRESS, V::Retry),
-            (Q::Join, Code::MEMBER_ID_REQUIRED, V::Named),
-            (Q::Join, Code::UNKNOWN_MEMBER_ID, V::Unknown),
-            (Q::Heartbeat, Code::ILLEGAL_GENERATION, V::Stale),
-            (Q::Heartbeat, Code::REBALANCE_IN_PROGRESS, V::Rebalance),
-            (Q::Sync, Code::REBALANCE_IN_PROGRESS, V::Stale),
-            (Q::Commit, Code::REBALANCE_IN_PROGRESS, V::Stale),
-            (Q::Commit, Code::FENCED_INSTANCE_ID, V::Fenced),
-            (Q::Join, Code::INCONSISTENT_GROUP_PROTOCOL, V::Fatal),
-            (Q::Join, Code::INVALID_SESSION_TIMEOUT, V::Fatal),
-            (Q::Commit, Code::OFFSET_METADATA_TOO_LARGE, V::Refuse),
-            (Q::Commit, Code::TOPIC_AUTHORIZATION_FAILED, V::Refuse),
-            (Q::Commit, Code(12345), V::Refuse),
-            (Q::Heartbeat, Code(12345), V::Stale),
-            (Q::Recall, Code::UNSTABLE_OFFSET_COMMIT, V::Retry),
+            (Find, Code::COORDINATOR_NOT_AVAILABLE, V::Retry),
+            (Find, Code::GROUP_AUTHORIZATION_FAILED, V::Fatal),
+            (Heartbeat, Code::NOT_COORDINATOR, V::Elsewhere),
+            (Commit, Code::COORDINATOR_NOT_AVAILABLE, V::Elsewhere),
+            (Commit, Code::COORDINATOR_LOAD_IN_PROGRESS, V::Retry),
+            (Join, Code::MEMBER_ID_REQUIRED, V::Named),
+            (Join, Code::UNKNOWN_MEMBER_ID, V::Unknown),
+            (Heartbeat, Code::ILLEGAL_GENERATION, V::Stale),
+            (Heartbeat, Code::REBALANCE_IN_PROGRESS, V::Rebalance),
+            (Sync, Code::REBALANCE_IN_PROGRESS, V::Stale),
+            (Commit, Code::REBALANCE_IN_PROGRESS, V::Stale),
+            (Commit, Code::FENCED_INSTANCE_ID, V::Fenced),
+            (Join, Code::INCONSISTENT_GROUP_PROTOCOL, V::Fatal),
+            (Join, Code::INVALID_SESSION_TIMEOUT, V::Fatal),
+            (Commit, Code::OFFSET_METADATA_TOO_LARGE, V::Refuse),
+            (Commit, Code::TOPIC_AUTHORIZATION_FAILED, V::Refuse),
+            (Commit, Code(12345), V::Refuse),
+            (Heartbeat, Code(12345), V::Stale),
+            (Recall, Code::UNSTABLE_OFFSET_COMMIT, V::Retry),
         ] {
             assert_eq!(verdict(question, code), wanted, "{code} to {question:?}");
         }
