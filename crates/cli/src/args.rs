@@ -17,13 +17,14 @@ use crate::{
     filter::{HeaderPattern, Pattern},
     foreign,
     format::Format,
+    help,
     kind::Kind,
     time::Moment,
 };
 
 /// Reads Apache Kafka.
 #[derive(Debug, Parser)]
-#[command(name = "ottla", version, about, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "ottla", version, about, after_help = help::ALL, max_term_width = 100)]
 pub(crate) struct Args {
     /// Where to find the cluster: HOST:PORT, several with commas between them; HOST alone means port 9092.
     #[arg(short, long, global = true, env = "KAFKA_BROKERS", default_value = "localhost:9092")]
@@ -35,40 +36,40 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Prints the records of topics, and follows them.
-    #[command(after_help = READ_EXAMPLES)]
+    #[command(after_help = help::READ)]
     Read(Box<ReadArgs>),
     /// Lists topics; of those that are named, each partition with its leader, replicas and offsets.
-    #[command(after_help = TOPICS_EXAMPLES)]
+    #[command(after_help = help::TOPICS)]
     Topics(TopicsArgs),
     /// Shows from where to where the partitions of a topic reach, and which offset a time has.
-    #[command(after_help = OFFSETS_EXAMPLES)]
+    #[command(after_help = help::OFFSETS)]
     Offsets(OffsetsArgs),
     /// Connects to every broker, and says what is wrong with a cluster or with the way to it.
-    #[command(after_help = DOCTOR_EXAMPLES)]
+    #[command(after_help = help::DOCTOR)]
     Doctor(DoctorArgs),
     /// Writes each line of standard input to a topic, as a record.
-    #[command(after_help = PRODUCE_EXAMPLES)]
+    #[command(after_help = help::PRODUCE)]
     Produce(ProduceArgs),
     /// Lists the consumer groups of the cluster.
-    #[command(after_help = GROUPS_EXAMPLES)]
+    #[command(after_help = help::GROUPS)]
     Groups(GroupsArgs),
     /// Shows a consumer group, moves its offsets, or deletes it.
-    #[command(after_help = GROUP_EXAMPLES)]
+    #[command(after_help = help::GROUP)]
     Group(GroupArgs),
     /// Reads a number of records as fast as it can, and prints how fast as a line of JSON.
-    #[command(after_help = BENCH_EXAMPLES)]
+    #[command(after_help = help::BENCH)]
     Bench(BenchArgs),
     /// Shows it all without a Kafka: fills the embedded broker with a million records and reads them back.
-    #[command(after_help = DEMO_EXAMPLES, arg = unlisted_brokers())]
+    #[command(after_help = help::DEMO, arg = unlisted_brokers())]
     Demo(DemoArgs),
     /// Runs the embedded broker, which keeps everything in memory, until it is interrupted.
-    #[command(after_help = BROKER_EXAMPLES, arg = unlisted_brokers())]
+    #[command(after_help = help::BROKER, arg = unlisted_brokers())]
     Broker(BrokerArgs),
     /// Prints a script by which a shell completes this command.
-    #[command(after_help = COMPLETIONS_EXAMPLES, arg = unlisted_brokers())]
+    #[command(after_help = help::COMPLETIONS, arg = unlisted_brokers())]
     Completions(CompletionsArgs),
     /// Prints the manual page of this command, or of one of its commands.
-    #[command(after_help = MAN_EXAMPLES, arg = unlisted_brokers())]
+    #[command(after_help = help::MAN, arg = unlisted_brokers())]
     Man(ManArgs),
 }
 
@@ -122,22 +123,6 @@ fn with_tips(mut error: clap::Error, line: &[OsString]) -> clap::Error {
     }
     error
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  ottla demo                                  needs no Kafka
-  ottla topics                                which topics there are
-  ottla read orders                           from the oldest record on, and follow
-  ottla read orders --tail 10                 the last ten records
-  ottla read orders --from @-15m --json       what came in the last quarter of an hour, and follow
-  ottla offsets orders                        how far its partitions reach
-  ottla doctor                                why a cluster cannot be reached
-  echo hello | ottla -b kafka:9092 produce orders
-
-ottla COMMAND --help has more examples. A command that reaches no broker within 10 s gives up. Ctrl-C ends one in good
-order.
-
-Exit codes: 0 done (also by Ctrl-C), 1 failed, 2 wrong usage.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
@@ -288,61 +273,6 @@ pub(crate) enum Protocol {
     Classic,
 }
 
-const READ_EXAMPLES: &str = "\
-FORMAT, in kcat's letters:
-  %t topic       %o offset                         %k key              %s value
-  %p partition   %T timestamp (ms since 1970)      %K length of key    %S length of value (-1 for null)
-  %h headers (name=value,name=value)               \\n \\t \\r \\\\ \\xNN and %% for a percent sign
-  Bytes are printed as they are; null prints nothing.
-
-TIME: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30 (local time), 08:00 (of today), today, yesterday,
-'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now), or 1796025600000 (ms since 1970). It means the first record
-that is not older. --until @TIME never waits: in a partition without a record that late it stops at the end as it was at
-the start.
-
---key, --value and --header look into the bytes as they are in the topic, before any formatting. A text is looked for
-anywhere, and so is a /REGEX/ ((?i) at its beginning ignores case; /^4711$/ is exactly 4711); null holds nothing. --skip
-and --sample then count what is left, -n what is printed. --tail finds the last ones that are left, however far back they
-are; it prints those of a partition in the order of their offsets.
-
-Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. If no broker is reached within 10 s, it
-gives up with exit code 1; once one was, it waits through outages. Where records do not go to the terminal, a line there
-says how far it is and how fast; with --until end or -n also how long it will take.
-
-With -g a record counts as done, and is committed, once it is written to standard output; of a pipe that ends early
-(head), what it held is done too, so say how many with -n. --from is then for partitions that the group has no offset
-for. Partitions go to other members when these come, and come back when they go; when they are given up, what was
-printed is committed first. Ctrl-C commits and leaves the group.
-
-JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
-headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}. With --key-as
-and --value-as int, long and json they become what they are, with hex and base64 a string of that.
-
---value-as json prints JSON over several lines and in colours on a terminal (without colours if NO_COLOR is set), else on
-one line. int has 4 bytes and long 8, the highest first, as Java writes them.
-
---raw prints for each record the length of the key (4 bytes, the highest first, -1 for null), the key, the length of the
-value and the value.
-
-Examples:
-  ottla read orders                                  all there is, then follow
-  ottla read orders --until end > orders.txt         all there is, then stop
-  ottla read orders --tail 10                        the last ten records
-  ottla read orders --key '/^4711$/' --tail 1        the last one for the key 4711
-  ottla read orders --value '/\"total\":[0-9]{4}/' --until end
-  ottla read orders --from -10 --until end           the last ten offsets of each partition
-  ottla read orders --from @-15m                     what came in the last quarter of an hour, then follow
-  ottla read orders --key '/^4711$/' --from '@yesterday 12:00' --until '@yesterday 18:00' --json
-  ottla read orders --from @2026-11-29T12:00 --until @2026-11-29T18:00
-  ottla read orders -p 3 --from 1000 --until 2000    offsets 1000 to 1999 of partition 3
-  ottla read orders -n 5 -f '%p %o %k %s\\n'          five records, with their places and keys
-  ottla read orders --json | jq .value
-  ottla read orders --value-as json --tail 1
-  ottla read orders --json --value-as json --until end -o orders.json --rotate 100M
-  ottla read orders --value refund --until end -o /dev/null --stats     how fast that is
-  ottla read -g billing orders refunds               as a member of a group
-  ottla read -g audit '/orders-.*/' --from latest";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct TopicsArgs {
     /// Topics to show in detail, by name; /REGEX/ lists those whose whole names match it. [default: list all]
@@ -352,17 +282,6 @@ pub(crate) struct TopicsArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
-
-const TOPICS_EXAMPLES: &str = "\
-BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
-of which compaction and transactions may have taken some. In the list, REPLICAS is how many replicas a partition has,
-IN-SYNC how many of them the partition has that has fewest. The exit code is 1 if something could not be found out.
-
-Examples:
-  ottla topics                      all of them
-  ottla topics orders               its partitions
-  ottla topics '/orders-.*/'
-  ottla topics --json | jq -r 'select(.partitions | any(.leader == null)).topic'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OffsetsArgs {
@@ -376,18 +295,6 @@ pub(crate) struct OffsetsArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
-
-const OFFSETS_EXAMPLES: &str = "\
-BEGIN is the first offset that a partition still has, END the next one to be written; RECORDS is what lies between them,
-of which compaction and transactions may have taken some. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00
-or 2026-11-30 (local time), 08:00 (of today), today, yesterday, 'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now),
-or 1796025600000 (ms since 1970). Where no record is that late, OFFSET is the end.
-
-Examples:
-  ottla offsets orders
-  ottla offsets orders:3 refunds
-  ottla offsets orders --at -1h                       what was written in the last hour
-  ottla offsets orders --json | jq -s 'map(.records) | add'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProduceArgs {
@@ -411,19 +318,6 @@ pub(crate) struct ProduceArgs {
     pub(crate) headers: Vec<NamedValue>,
 }
 
-const PRODUCE_EXAMPLES: &str = "\
-A record counts as written when all in-sync replicas have it. Without -p a key goes to the partition where Java's
-producer would put it (murmur2); records without a key go round-robin, a batch at a time, also as in Java. A batch
-holds up to 64 KB and is sent no later than when standard input pauses. A line may have 64 MiB; brokers take 1 MiB
-unless told otherwise (message.max.bytes). The first failure ends the command; how many records were written before is
-told on standard error.
-
-Examples:
-  echo hello | ottla produce greetings
-  ottla produce orders -K : -z zstd < orders.txt       lines like 4711:two chairs
-  printf '4711:' | ottla produce orders -K : -Z        a tombstone for the key 4711
-  ottla produce orders -p 3 -H source=shell -H shift=2";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupsArgs {
     /// Print each group as a JSON object on a line of its own.
@@ -431,37 +325,22 @@ pub(crate) struct GroupsArgs {
     pub(crate) json: bool,
 }
 
-const GROUPS_EXAMPLES: &str = "\
-All brokers are asked, each for the groups that it coordinates. KIND: classic, consumer (KIP-848), or another one as
-the broker names it; TYPE: what the members do, \"consumer\" for consumers; STATE: Stable, Empty (it only holds offsets),
-or what else the broker says.
-
-Examples:
-  ottla groups
-  ottla groups --json | jq -r 'select(.state == \"Empty\").group'";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupArgs {
     #[command(subcommand)]
     pub(crate) command: GroupCommand,
 }
 
-const GROUP_EXAMPLES: &str = "\
-Examples:
-  ottla group show billing
-  ottla group seek billing orders --to @-1h
-  ottla group delete billing --yes";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
     /// Shows its members, and how far it is in each partition.
-    #[command(after_help = GROUP_SHOW_EXAMPLES)]
+    #[command(after_help = help::GROUP_SHOW)]
     Show(GroupShowArgs),
     /// Sets the offsets from which it reads on; shows what it would do, and does it with --yes.
-    #[command(after_help = GROUP_SEEK_EXAMPLES)]
+    #[command(after_help = help::GROUP_SEEK)]
     Seek(GroupSeekArgs),
     /// Deletes it with its offsets; shows what it would do, and does it with --yes.
-    #[command(after_help = GROUP_DELETE_EXAMPLES)]
+    #[command(after_help = help::GROUP_DELETE)]
     Delete(GroupDeleteArgs),
 }
 
@@ -477,16 +356,6 @@ pub(crate) struct GroupShowArgs {
     #[arg(short, long)]
     pub(crate) watch: bool,
 }
-
-const GROUP_SHOW_EXAMPLES: &str = "\
-COMMITTED is the next offset that the group reads, END the end of the log, LAG how many offsets lie between them and
-are still in the log. BEHIND is how old the next unread record is, by its timestamp. OWNER is the member that has the
-partition: its instance id, else its client id, with a number where several have the same.
-
-Examples:
-  ottla group show billing
-  ottla group show billing --watch
-  ottla group show billing --json | jq '[.partitions[].lag] | add'";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupSeekArgs {
@@ -504,19 +373,6 @@ pub(crate) struct GroupSeekArgs {
     pub(crate) yes: bool,
 }
 
-const GROUP_SEEK_EXAMPLES: &str = "\
-Nothing is changed while the group has members: they would not notice, and commit over it. An offset that is not in the
-log becomes the nearest one that is. TIME is as in ottla read: 2026-11-30T08:00:00Z, 2026-11-30T08:00 or 2026-11-30
-(local time), 08:00 (of today), today, yesterday, 'yesterday 08:00', now, -90s, -15m, -2h, -1d (before now), or
-1796025600000 (ms since 1970); it means the first record that is not older.
-
-Examples:
-  ottla group seek billing orders --to earliest           what it would do
-  ottla group seek billing orders --to earliest --yes     read everything again
-  ottla group seek billing orders refunds --to @-1h --yes
-  ottla group seek billing orders:3 --to 4711 --yes       one partition
-  ottla group seek billing orders --to latest --yes       skip what is there";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct GroupDeleteArgs {
     /// The group's name.
@@ -526,13 +382,6 @@ pub(crate) struct GroupDeleteArgs {
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
-
-const GROUP_DELETE_EXAMPLES: &str = "\
-Nothing is deleted while the group has members.
-
-Examples:
-  ottla group delete billing         what it would do
-  ottla group delete billing --yes";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
@@ -559,15 +408,6 @@ pub(crate) struct BenchArgs {
     pub(crate) api: Api,
 }
 
-const BENCH_EXAMPLES: &str = "\
-The line holds: client, n (records), bytes (keys and values), secs (from the start of connecting to the last record)
-and first (seconds to the first record).
-
-Examples:
-  ottla bench orders --count 1000000
-  ottla bench orders -p 0 --count 1000000 --api message
-  ottla bench orders -g bench-$RANDOM --count 1000000 --api message";
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Api {
     /// Batches, whose records are borrowed (`next_batch`).
@@ -582,15 +422,6 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 1_000_000, value_parser = some::<u32>, allow_negative_numbers = true)]
     pub(crate) records: u32,
 }
-
-const DEMO_EXAMPLES: &str = "\
-The topic is called letters and has six partitions; its records are compressed with lz4 and travel over TCP, on a
-free port of this machine. They are read back by a group of two members, of which the second joins half-way. Every
-record is checked when it comes back, and so are the offsets that the group commits.
-
-Examples:
-  ottla demo
-  ottla demo --records 5000000";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
@@ -608,16 +439,6 @@ pub(crate) struct BrokerArgs {
     pub(crate) like: Like,
 }
 
-const BROKER_EXAMPLES: &str = "\
-For trying things out and for tests: no replication, no authentication, and nothing outlives the process. Kafka's
-own tools can create further topics in it.
-
-Examples:
-  ottla broker --topic orders:6 --topic refunds:1
-  ottla broker --nodes 3 --topic orders:6                 on the ports 9092 to 9094
-  ottla broker --like 2.8 --topic orders:6                to see how a client gets along with an old one
-  ottla broker --listen 127.0.0.1:0 --topic orders:6";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
     /// Print it all as a JSON object on a line.
@@ -625,30 +446,11 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-const DOCTOR_EXAMPLES: &str = "\
-Visits every address of -b, and every broker where the cluster says that it is: all addresses that the name has, how long
-an answer takes (the middle one of five), and which Kafka it seems to be, by the features and the newest versions of the
-APIs that it speaks. What cannot be reached is told with its reason, in the words that reading would use; so are topics
-that cannot be described, partitions without a leader, and those with too few replicas in sync. The exit code is 0 if
-nothing is wrong, else 1.
-
-Examples:
-  ottla doctor
-  ottla -b kafka-1:9092,kafka-2:9092 doctor
-  ottla doctor --json | jq -r '.problems[]'
-  ottla doctor --json | jq -r '.visits[] | select(.fault == null) | [.address, .kafka.name, .round_trip_ms] | @tsv'";
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// For which shell.
     pub(crate) shell: Shell,
 }
-
-const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  ottla completions bash > ~/.local/share/bash-completion/completions/ottla
-  ottla completions zsh > ~/.zfunc/_ottla             with ~/.zfunc in fpath
-  ottla completions fish > ~/.config/fish/completions/ottla.fish";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
@@ -656,12 +458,6 @@ pub(crate) struct ManArgs {
     #[arg(value_name = "COMMAND")]
     pub(crate) names: Vec<String>,
 }
-
-const MAN_EXAMPLES: &str = "\
-Examples:
-  ottla man | man -l -
-  ottla man read > ~/.local/share/man/man1/ottla-read.1
-  ottla man group seek > ~/.local/share/man/man1/ottla-group-seek.1";
 
 /// `--from`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -743,9 +539,12 @@ fn sample(text: &str) -> Result<u64, String> {
 
 /// Where records go. In other tools `-o` is where they come from.
 fn file(text: &str) -> Result<PathBuf, String> {
-    match foreign::is_place(text) {
-        true => Err(format!("where to begin is {}; if it is a file, write ./{text}", foreign::place(text))),
-        false => Ok(text.into()),
+    match text {
+        "json" => Err("to print JSON write --json; if it is a file, write ./json".to_owned()),
+        _ if foreign::is_place(text) => {
+            Err(format!("where to begin is {}; if it is a file, write ./{text}", foreign::place(text)))
+        }
+        _ => Ok(text.into()),
     }
 }
 
@@ -1130,6 +929,9 @@ mod tests {
             "ottla -C -b a:1 -t b",
             "ottla read a -o -10",
             "ottla read a -o end",
+            "ottla read a -o json",
+            "ottla read a -f json",
+            "ottla read a -10",
         ] {
             let error = Args::try_from_line(line.split_whitespace()).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");

@@ -102,6 +102,10 @@ pub(crate) fn flags(line: &[String]) -> Vec<String> {
     let mut tips = Vec::new();
     let mut words = line.iter().skip(1).map(String::as_str).peekable();
     while let Some(word) = words.next() {
+        if word.starts_with('-') && is_place(word) {
+            tips.push(format!("instead of {word} write {}", place(word))); // as in tail -10
+            continue;
+        }
         for flag in split(word) {
             let next = words.peek().copied();
             let value = flag.value.or(next).unwrap_or_default();
@@ -275,6 +279,9 @@ mod tests {
         assert_eq!(tips("ottla read orders -o file -n 5 -f -q --key -e"), [""; 0]);
         assert_eq!(tips("ottla broker --topic orders:1"), [""; 0]);
         assert_eq!(tips("ottla produce orders -t x").len(), 1);
+        assert_eq!(tips("ottla read orders --from -10 -n -5"), [""; 0]);
+        let tail = "instead of -10 write --from -10 (of each partition), or --tail 10 (of all together)";
+        assert_eq!(tips("ottla read orders -10"), [tail]);
         assert_eq!(tips("ottla group seek g orders --to-earliest --execute").len(), 2);
     }
 

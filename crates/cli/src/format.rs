@@ -94,6 +94,9 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "json" {
+            return Err("to print JSON write --json".to_owned());
+        }
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(next) = rest.chars().next() {
@@ -184,6 +187,7 @@ mod tests {
             ("%\u{fc}", "has '\u{fc}'"),
             (r"%s\", r"a \ at the end"),
             (r"\q", r"\q"),
+            ("json", "--json"),
         ] {
             let error = text.parse::<Format>().expect_err(text);
             assert!(error.contains(told), "{error}");

@@ -13,6 +13,7 @@ mod filter;
 mod foreign;
 mod format;
 mod group;
+mod help;
 mod interrupt;
 mod json;
 mod kind;

@@ -20,7 +20,24 @@ pub(crate) fn man(names: &[String]) -> Result<Exit, Failure> {
     root.build();
     let mut page = Vec::new();
     Man::new(find(root, names)?).render(&mut page)?;
-    print(&page)
+    print(as_written(&String::from_utf8(page)?).as_bytes())
+}
+
+/// Lines that are set in, examples and tables, stay lines: roff would fill them.
+fn as_written(page: &str) -> String {
+    let (mut text, mut was_set_in) = (String::with_capacity(page.len()), false);
+    for line in page.lines() {
+        let is_set_in = line.starts_with("  ");
+        match (was_set_in, is_set_in) {
+            (false, true) => text.push_str(".nf\n"),
+            (true, false) => text.push_str(".fi\n"),
+            _ => {}
+        }
+        text.push_str(line);
+        text.push('\n');
+        was_set_in = is_set_in;
+    }
+    text
 }
 
 fn find(root: Command, names: &[String]) -> Result<Command, Failure> {

@@ -199,9 +199,18 @@ fn cannot(path: &Path, error: &io::Error) -> Failure {
 
 impl Write for Files {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.written += written as u64;
-        Ok(written)
+        match self.file.write(bytes) {
+            Ok(written) => {
+                self.written += written as u64;
+                Ok(written)
+            }
+            // It is tried again by whoever writes.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let path = numbered(&self.path, self.rotate.map(|_| self.number));
+                Err(io::Error::new(error.kind(), cannot(&path, &error).0))
+            }
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

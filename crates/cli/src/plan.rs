@@ -209,9 +209,10 @@ fn addresses(brokers: &str) -> Result<Vec<Address>, String> {
 
 fn address(text: &str) -> Result<Address, String> {
     match text.split_once("://") {
-        Some((scheme, address)) => {
-            Err(format!("write {address} instead of {text}: there is no {scheme} to choose"))
+        Some((scheme, _)) if scheme.contains("SSL") || scheme.contains("SASL") => {
+            Err(format!("{text}: there is no TLS and no SASL here yet, only listeners in plain text"))
         }
+        Some((_, address)) => Err(format!("write {address} instead of {text}")),
         None => text.parse(),
     }
 }

@@ -85,15 +85,21 @@ async fn print<K>(
             StatsForm::Json => tell::json_beside(&summary)?,
         }
     }
+    let matched = !reading.reader.control().partitions().is_empty();
     let exit = if reading.failed.is_empty() { Exit::Done } else { Exit::Failed };
     let closed = tokio::select! {
         biased;
         () = interrupt.happened() => Ok(()), // who asks twice does not want to wait
         closed = tell_if_slow(reading.close()) => closed,
     };
-    end?;
+    let is_done = end? == End::Reached;
     closed?;
-    Ok(exit)
+    if is_done && plan.until.is_some() && !matched { Err(unmatched()) } else { Ok(exit) }
+}
+
+/// Of a pattern; a name that is missing has been told.
+pub(crate) fn unmatched() -> Failure {
+    tell::missing("there is no topic whose whole name matches")
 }
 
 async fn tell_if_slow<T>(closing: impl Future<Output = T>) -> T {

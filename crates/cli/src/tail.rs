@@ -14,7 +14,7 @@ use crate::{
     output::{self, Lost, Output},
     plan::ReadPlan,
     progress::{Progress, Tally, Way},
-    read::whole,
+    read::{unmatched, whole},
     row::Place,
     tell::Failure,
     watch::watch,
@@ -63,6 +63,9 @@ async fn look_back(
             end = tail.fill(plan, &mut reader, progress) => end?,
         }
         let mut open = reader.control().partitions();
+        if open.is_empty() {
+            return Err(unmatched());
+        }
         open.retain(|at| !tail.has_enough_of(at));
         if open.is_empty() || window >= longest(plan, &open).await? {
             return Ok(tail);

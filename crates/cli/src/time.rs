@@ -69,6 +69,7 @@ pub(crate) fn in_words(duration: Duration) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match (days, hours, minutes) {
         (0, 0, 0) if duration.is_zero() => "0 s".to_owned(),
+        (0, 0, 0) if seconds == 0 => format!("{} ms", duration.as_millis()),
         (0, 0, 0) => format!("{:.1} s", duration.as_secs_f64()),
         (0, 0, minutes) => format!("{minutes} m {} s", seconds % 60),
         (0, hours, minutes) => format!("{hours} h {} m", minutes % 60),
@@ -197,7 +198,7 @@ mod tests {
     fn durations_are_told_by_their_two_largest_units() {
         for (ms, words) in [
             (0, "0 s"),
-            (40, "0.0 s"),
+            (40, "40 ms"),
             (1_250, "1.2 s"),
             (59_900, "59.9 s"),
             (61_000, "1 m 1 s"),

@@ -223,7 +223,7 @@ fn wrong_usage_is_told_as_such() {
         ("", "Usage"),
         ("reed orders", "reed"),
         ("read", "TOPIC"),
-        ("read orders --from yesterday", "yesterday"),
+        ("read orders --from someday", "yesterday"),
         ("read orders -f %z", "%"),
         ("read orders --until -5", "--until knows no -N"),
         ("read orders --until -15m", "@-15m"),

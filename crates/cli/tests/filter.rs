@@ -83,6 +83,10 @@ fn the_tail_of_an_empty_topic_and_of_a_missing_one() {
     let cluster = Cluster::with_orders(2);
     assert_eq!(read(&cluster, "--tail 3"), [""; 0]);
     cluster.ottla("read ghosts --tail 3").run().failed("topic ghosts does not exist");
+    for end in ["--tail 3", "--until end"] {
+        cluster.ottla(&format!("read /ghost.*/ {end}")).run().failed("no topic whose whole name matches");
+        cluster.ottla(&format!("read /or.*/ {end}")).run().quietly();
+    }
 }
 
 /// Of a partition whose producers' clocks disagree the order stays.

@@ -93,6 +93,29 @@ fn records_go_to_a_file() {
     ended.failed(&format!("{nowhere}: No such file"));
 }
 
+/// What had room is there, and the exit code says that it is not all.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_told_with_the_file() {
+    let ended = mixed().ottla("read orders --until end -o /dev/full").run();
+    ended.failed("cannot write the output: /dev/full: No space left on device");
+}
+
+/// The second file cannot be made.
+#[test]
+fn a_rotation_that_fails_is_told_with_the_file() {
+    let (cluster, directory) = (Cluster::with_orders(1), Directory::new("stuck"));
+    let value = "x".repeat(1000);
+    for _ in 0..4 {
+        cluster.append(0, &[value.as_str(); 500]);
+    }
+    let file = directory.file("orders");
+    fs::create_dir(format!("{file}.2")).unwrap();
+    let ended = cluster.ottla(&format!("read orders --until end -o {file} --rotate 100k")).run();
+    ended.failed(&format!("cannot write the output: {file}.2: Is a directory"));
+    assert!(fs::metadata(format!("{file}.1")).unwrap().len() >= 100 << 10);
+}
+
 #[test]
 fn files_are_rotated_by_size_and_hold_whole_records() {
     let (cluster, directory) = (Cluster::with_orders(1), Directory::new("rotate"));

@@ -18,6 +18,26 @@ fn shells_get_completions() {
     assert_eq!(ottla("completions csh").run().code, Some(2));
 }
 
+/// As bash itself would ask.
+#[test]
+#[cfg(unix)]
+fn bash_completes_by_them() {
+    let script = ottla("completions bash").run().quietly().text().to_owned();
+    for (words, expected) in [
+        ("ottla doc", "doctor"),
+        ("ottla read orders --value-a", "--value-as"),
+        ("ottla read orders --value-as b", "base64"),
+        ("ottla group s", "show seek"),
+    ] {
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _ottla ottla \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[*]}}\""
+        );
+        let told = std::process::Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&told.stdout).trim(), expected, "{words}: {told:?}");
+    }
+}
+
 #[test]
 fn every_command_has_a_manual_page() {
     let whole = ottla("man").run().quietly();
@@ -30,6 +50,11 @@ fn every_command_has_a_manual_page() {
     assert!(
         read.text().contains(".TH ottla-read 1") && read.text().contains("\\-\\-value\\-as"),
         "{}",
+        read.text()
+    );
+    assert!(
+        read.text().contains("\nExamples:\n.nf\n  ottla read orders "),
+        "examples are filled: {}",
         read.text()
     );
     let seek = ottla("man group seek").run().quietly();

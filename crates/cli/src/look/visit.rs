@@ -179,7 +179,8 @@ impl Visit {
         Some(match &self.place.advertised_to {
             None => fault.clone(),
             Some(to) => format!(
-                "{fault} (the address that {} advertises, as {to} says; can it be reached from here?)",
+                "{fault} (the address that {} advertises, as {to} says; can it be reached from here? If not, its \
+                 advertised.listeners are to be changed)",
                 self.place.who()
             ),
         })
