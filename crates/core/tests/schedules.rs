@@ -281,7 +281,7 @@ fn a_broker_that_goes_dark_makes_no_flood_of_questions() {
         world.darken(node);
         world.run(secs(5));
         let busy = requests_during(&mut world, reader, secs(25));
-        assert!(busy <= 40, "{busy} requests in 25 s"); // one a second is for who may lead now
+        assert!(busy <= 60, "{busy} requests in 25 s"); // two a second are for who may lead now
     }
 }
 
@@ -310,7 +310,7 @@ fn the_partitions_of_a_busy_broker_that_froze_are_found_at_their_new_leader() {
         busy(&mut world, secs(3 + seed % 7), &[0, 2]);
         world.lead("t", 1, Some(3));
         world.fill("t", 1, 10);
-        world.until(ms(1500), "it is read there", |w| w.offsets(reader, "t", 1).len() == 30);
+        world.until(secs(1), "it is read there", |w| w.offsets(reader, "t", 1).len() == 30);
         world.lighten(2);
         world.run(secs(1));
         assert_eq!(world.offsets(reader, "t", 1), offsets(0, 30));
@@ -336,7 +336,7 @@ fn a_dead_brokers_partitions_are_found_at_their_new_leader_however_late_it_is_ch
         world.run(secs(late));
         world.lead("t", 1, Some(3));
         world.fill("t", 1, 10);
-        delivers(&mut world, reader, 1, ms(1500));
+        delivers(&mut world, reader, 1, ms(1200));
     }
 }
 
@@ -350,11 +350,11 @@ fn a_dead_broker_that_is_chosen_again_is_dialled_at_once() {
     world.revive(2);
     world.lead("t", 1, Some(2));
     world.fill("t", 1, 10);
-    delivers(&mut world, reader, 1, ms(1500));
+    delivers(&mut world, reader, 1, ms(1200));
 }
 
 #[test]
-fn a_broker_that_stays_away_costs_a_question_a_second_and_less_when_it_lasts() {
+fn a_broker_that_stays_away_costs_few_questions_and_fewer_when_it_lasts() {
     let mut world = filled(3, 3, 10);
     let reader = reading(&mut world, |_| {});
     settle(&mut world);

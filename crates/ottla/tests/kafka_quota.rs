@@ -16,7 +16,7 @@ use support::within;
 
 const KAFKA: &str = "OTTLA_TEST_KAFKA";
 
-const BATCHES: i64 = 200;
+const BATCHES: i64 = 160;
 const BATCH: i64 = 20;
 
 /// Bytes a second, on an average of ten: so many times this are granted at once.
@@ -34,7 +34,7 @@ async fn kafka_a_quota_slows_readers_down_and_breaks_nothing() {
         }
         kafka.produce(&topic, 0, batch.build().unwrap()).await;
     }
-    let rate = format!("consumer_byte_rate={RATE},request_percentage=1");
+    let rate = format!("consumer_byte_rate={RATE},request_percentage=5");
     let whom = ["--entity-type", "clients", "--entity-name", &client];
     let alter = ["--bootstrap-server", kafka.bootstrap(), "--alter", "--add-config", &rate];
     tool("ConfigCommand", &[&alter[..], &whom].concat()).await;

@@ -83,7 +83,7 @@ const HEDGE: Duration = Duration::from_millis(200);
 
 /// While a partition has no leader that answers we ask once in this time at first, and later once in this share of the time
 /// that it has lasted.
-const STRANDED: Duration = Duration::from_secs(1);
+const STRANDED: Duration = Duration::from_millis(500);
 const STRANDED_SHARE: u32 = 32;
 
 /// Errors that keep coming make us ask no more often than this.

@@ -152,7 +152,7 @@ impl fmt::Display for Pauses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<10} {:<10} {:>8} {:>9} {:>9} {:>9}",
+            "{:<10} {:<10} {:>8} {:>9} {:>9} {:>9}  the longest began",
             "deed", "partition", "records", "p50", "p99", "max"
         )?;
         for ((kind, fate), pauses) in &self.0 {
