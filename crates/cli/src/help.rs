@@ -49,8 +49,8 @@ JSON: topic, partition, offset, timestamp, timestamp_type (create or append), le
 headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}. With --key-as
 and --value-as int, long and json they become what they are, with hex and base64 a string of that.
 
---value-as json prints JSON over several lines and in colours on a terminal (without colours if NO_COLOR is set), else on
-one line. int has 4 bytes and long 8, the highest first, as Java writes them.
+--value-as json prints JSON over several lines and in colours on a terminal (without colours if NO_COLOR is set or TERM is
+dumb), else on one line. int has 4 bytes and long 8, the highest first, as Java writes them.
 
 --raw prints for each record the length of the key (4 bytes, the highest first, -1 for null), the key, the length of the
 value and the value. In Python, with import struct, sys, they are read back by
@@ -59,6 +59,10 @@ value and the value. In Python, with import struct, sys, they are read back by
       return None if length < 0 else sys.stdin.buffer.read(length)
   while sys.stdin.buffer.peek(1):
       key, value = field(), field()
+
+--stats=json prints an object: n and bytes (of keys and values) that were read, secs, first (seconds to the first record),
+printed, partitions, waited_for_brokers and waited_for_output (seconds), connections, lost, refused, leaders_moved and
+offsets_moved.
 
 Examples:
   ottla read orders                                  all there is, then follow
@@ -194,6 +198,10 @@ an answer takes (the middle one of five), and which Kafka it seems to be, by the
 APIs that it speaks. What cannot be reached is told with its reason, in the words that reading would use; so are topics
 that cannot be described, partitions without a leader, and those with too few replicas in sync. The exit code is 0 if
 nothing is wrong, else 1.
+
+JSON: cluster, controller, topics and partitions (how many), problems (sentences) and visits, each with broker (null for an
+address of -b), rack, address, advertised_to (who said it), found (ip and, if it was tried by itself, fault),
+round_trip_ms, kafka (name and apis) and fault.
 
 Examples:
   ottla doctor

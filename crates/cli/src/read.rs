@@ -38,7 +38,7 @@ const SLOW_CLOSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(mut plan: ReadPlan, interrupt: Interrupt) -> Result<Exit, Failure> {
     if plan.file.is_none() && io::stdout().is_terminal() {
-        plan.shape.for_eyes(std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()));
+        plan.shape.for_eyes(wants_colours());
     }
     if let Some(count) = plan.tail {
         return tail::run(&plan, count, |start, until| builder(&plan).start(start).until(until), interrupt)
@@ -51,6 +51,12 @@ pub(crate) async fn run(mut plan: ReadPlan, interrupt: Interrupt) -> Result<Exit
             print(&plan, reader, Some(member), interrupt).await
         }
     }
+}
+
+/// By the rules of no-color.org, and as far as the terminal can.
+fn wants_colours() -> bool {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    !is_refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 async fn print<K>(
