@@ -22,7 +22,7 @@ use super::{
     verdict::{Place, Verdict, verdict},
 };
 use crate::{
-    cluster::Lane,
+    cluster::{Lane, Peer},
     event::Event,
     fault::TopicPartition,
     machine::{Machine, Purpose},
@@ -203,6 +203,8 @@ struct Exactly {
 #[derive(Debug)]
 struct Flight {
     request: u64,
+    /// Who was asked.
+    peer: Peer,
     items: BTreeMap<usize, Item>,
 }
 
@@ -490,7 +492,7 @@ impl Machine {
         let ask = CommitAsk { request, retention: group.config.retention };
         let id = self.send(now, peer, Lane::Group, Body::Commit(ask), Purpose::Group(Question::Commit));
         if let Some(group) = &mut self.group {
-            group.commits.flight = Some(Flight { request: id, items });
+            group.commits.flight = Some(Flight { request: id, peer, items });
         }
     }
 
@@ -596,7 +598,9 @@ impl Machine {
     pub(super) fn lost_commit(&mut self, id: u64) {
         let Some(group) = &mut self.group else { return };
         let Some(flight) = group.commits.flight.take_if(|flight| flight.request == id) else { return };
-        group.commits.trouble = Some("the coordinator did not answer".to_owned());
+        let trouble = self.address(flight.peer).map(|at| format!("the coordinator at {at} did not answer"));
+        let Some(group) = &mut self.group else { return };
+        group.commits.trouble = trouble;
         for (index, item) in flight.items {
             self.want_again(index, item.want);
         }
@@ -656,8 +660,11 @@ impl Machine {
 
     /// Notes what could not be committed in time.
     pub(super) fn unfinished(&mut self, partitions: Vec<TopicPartition>) -> CommitError {
+        let asked = self.group.as_ref().and_then(|group| group.commits.flight.as_ref());
+        let owes = asked.and_then(|flight| self.address(flight.peer));
+        let owes = owes.map(|at| format!("the coordinator at {at} has not answered"));
         let Some(group) = &mut self.group else { return CommitError::Closed };
-        let last = group.commits.trouble.clone();
+        let last = owes.or_else(|| group.commits.trouble.clone());
         let last =
             last.unwrap_or_else(|| "the coordinator could not be reached, or did not answer".to_owned());
         let error = CommitError::Unfinished { group: group.config.id.clone(), partitions, last };

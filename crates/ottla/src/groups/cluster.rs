@@ -49,6 +49,8 @@ pub(super) struct Cluster {
     nodes: BTreeMap<i32, Address>,
     coordinators: HashMap<String, Coordinator>,
     connections: HashMap<Address, Connection>,
+    /// What was in the way the last time, in this operation.
+    troubles: HashMap<Address, String>,
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
@@ -69,12 +71,14 @@ impl Cluster {
             nodes: BTreeMap::new(),
             coordinators: HashMap::new(),
             connections: HashMap::new(),
+            troubles: HashMap::new(),
         }
     }
 
     pub(super) fn begin(&mut self) {
         self.deadline = Instant::now() + self.limit;
         self.pause = SHORTEST_PAUSE;
+        self.troubles.clear();
     }
 
     /// Pauses before the next attempt, each time longer.
@@ -167,8 +171,16 @@ impl Cluster {
     ) -> Result<R::Response, Trouble> {
         let deadline = self.deadline.into();
         let answer = tokio::time::timeout_at(deadline, self.converse(address, cap, request)).await;
+        match &answer {
+            Ok(Err(Trouble::Passing { what, .. })) => _ = self.troubles.insert(address.clone(), what.clone()),
+            Ok(_) => _ = self.troubles.remove(address),
+            Err(_) => {}
+        }
         answer.unwrap_or_else(|_| {
-            let what = format!("{address}: no answer to {} in time", R::KEY.name());
+            // An attempt for which little time was left says less than the one before it.
+            let earlier = self.troubles.get(address).cloned();
+            let what =
+                earlier.unwrap_or_else(|| format!("{address}: no answer to {} in time", R::KEY.name()));
             Err(Trouble::Passing { what, code: None })
         })
     }
