@@ -11,7 +11,7 @@ struct Foreign {
     instead: Instead,
 }
 
-/// What to do instead; `{}` is the value.
+/// What to do instead; `{}` is the value, and COMMAND ours with which it is.
 enum Instead {
     Write(&'static str),
     /// The same, where the value is a place as kcat and Kafka name them.
@@ -39,7 +39,7 @@ const FLAGS: &[Foreign] = &[
     flag(&["-P", "--producer"], Write("ottla produce TOPIC")),
     flag(&["-L"], Write("ottla topics, or ottla doctor for the brokers")),
     flag(&["-Q"], Write("ottla offsets TOPIC --at TIME")),
-    option(&["-t", "--topic", "--topics"], Write("{}, without a flag, behind the command: ottla read {}")),
+    option(&["-t", "--topic", "--topics"], Write("{}, without a flag, behind the command: COMMAND {}")),
     option(&["--include", "--whitelist"], Write("'/{}/', without a flag, behind the command")),
     option(&["-o", "--offset", "--offsets"], WritePlace),
     flag(&["--from-beginning", "--beginning"], LeaveAway("reading begins at the oldest record")),
@@ -98,7 +98,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
 
 /// For each flag of another tool in a line what to write instead, in their order.
 pub(crate) fn flags(line: &[String]) -> Vec<String> {
-    let command = command_of(line);
+    let (command, path) = command_of(line);
     let mut tips = Vec::new();
     let mut words = line.iter().skip(1).map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -111,7 +111,8 @@ pub(crate) fn flags(line: &[String]) -> Vec<String> {
             let value = flag.value.or(next).unwrap_or_default();
             let takes_value = match foreign(&flag.name, value, &command) {
                 Some(foreign) => {
-                    tips.push(foreign.tip(&flag.name, if foreign.takes_value { value } else { "" }));
+                    let value = if foreign.takes_value { value } else { "" };
+                    tips.push(foreign.tip(&flag.name, value, &path));
                     foreign.takes_value
                 }
                 None => own_takes_value(&flag.name, &command).unwrap_or(false),
@@ -142,11 +143,14 @@ pub(crate) fn name(name: &str, line: &[String]) -> Option<String> {
 }
 
 impl Foreign {
-    fn tip(&self, name: &str, value: &str) -> String {
+    fn tip(&self, name: &str, value: &str, command: &str) -> String {
         let theirs = format!("{name} {value}");
         let (theirs, value) = (theirs.trim_end(), if value.is_empty() { "VALUE" } else { value });
         match self.instead {
-            Write(ours) => format!("instead of {theirs} write {}", ours.replace("{}", value)),
+            Write(ours) => {
+                let ours = ours.replace("{}", value).replace("COMMAND", command);
+                format!("instead of {theirs} write {ours}")
+            }
             WritePlace => format!("instead of {theirs} write {}", place(value)),
             LeaveAway(reason) => format!("leave {theirs} away: {reason}"),
         }
@@ -179,19 +183,30 @@ pub(crate) fn is_place(text: &str) -> bool {
         || text.starts_with("e@")
 }
 
-/// Who has no command yet, as in kcat, wants to read.
-fn command_of(line: &[String]) -> Command {
+/// Who has no command yet, as in kcat, wants to read, unless kcat's own flags say otherwise.
+fn command_of(line: &[String]) -> (Command, String) {
     let mut root = Args::command();
     root.build();
-    let mut found: Option<&Command> = None;
+    let (mut found, mut path) = (&root, "ottla".to_owned());
     for word in line.iter().skip(1) {
-        match found.unwrap_or(&root).find_subcommand(word) {
-            Some(inner) => found = Some(inner),
-            None if found.is_some() => break,
+        match found.find_subcommand(word) {
+            Some(inner) => (found, path) = (inner, format!("{path} {word}")),
+            None if found.get_name() != root.get_name() => break,
             None => {}
         }
     }
-    found.or_else(|| root.find_subcommand("read")).unwrap_or(&root).clone()
+    if found.get_name() == root.get_name() {
+        let says = |flag: &str| line.iter().any(|word| word == flag);
+        let default = match (says("-P"), says("-L"), says("-Q")) {
+            (true, ..) => "produce",
+            (_, true, _) => "topics",
+            (.., true) => "offsets",
+            _ => "read",
+        };
+        found = root.find_subcommand(default).unwrap_or(&root);
+        path = format!("ottla {default}");
+    }
+    (found.clone(), path)
 }
 
 /// `-o` is ours too: for a file.
@@ -279,6 +294,8 @@ mod tests {
         assert_eq!(tips("ottla read orders -o file -n 5 -f -q --key -e"), [""; 0]);
         assert_eq!(tips("ottla broker --topic orders:1"), [""; 0]);
         assert_eq!(tips("ottla produce orders -t x").len(), 1);
+        assert!(tips("ottla offsets -t orders")[0].ends_with("ottla offsets orders"));
+        assert!(tips("ottla -P -b k:1 -t orders")[1].ends_with("ottla produce orders"));
         assert_eq!(tips("ottla read orders --from -10 -n -5"), [""; 0]);
         let tail = "instead of -10 write --from -10 (of each partition), or --tail 10 (of all together)";
         assert_eq!(tips("ottla read orders -10"), [tail]);
