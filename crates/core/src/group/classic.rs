@@ -16,7 +16,7 @@ use super::{
     Group, Phase, Question,
     assign::metadata::{read_assignment, write_subscription},
     part_of,
-    verdict::{Place, Verdict, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     cluster::{Lane, Peer},
@@ -123,14 +123,14 @@ impl Machine {
     }
 
     fn refused_join(&mut self, now: Instant, code: Code, member: String) {
-        let verdict = verdict(Place::Join, code);
+        let verdict = verdict(Question::Join, code);
         let Some(group) = &mut self.group else { return };
         group.phase = Phase::Apart;
         let said = what_we_asked(&group.config, code);
         match verdict {
             Verdict::Named if group.member.is_empty() && !member.is_empty() => group.member = member,
             Verdict::Named => self.pause_group(now),
-            verdict => self.not_taken_in(now, Place::Join, code, verdict, said),
+            verdict => self.not_taken_in(now, Question::Join, code, verdict, said),
         }
     }
 
@@ -138,7 +138,7 @@ impl Machine {
     fn not_taken_in(
         &mut self,
         now: Instant,
-        place: Place,
+        question: Question,
         code: Code,
         verdict: Verdict,
         said: Option<String>,
@@ -154,13 +154,13 @@ impl Machine {
                 self.again(now);
             }
             Verdict::Stale | Verdict::Rebalance | Verdict::Named => self.again(now),
-            Verdict::Fenced => self.fenced(place, code),
+            Verdict::Fenced => self.fenced(question, code),
             Verdict::Fatal => {
-                self.fail_group(place, code, said);
+                self.fail_group(question, code, said);
                 self.pause_group(now);
             }
             Verdict::Retry | Verdict::Refuse => {
-                self.tell_refused(place, code);
+                self.tell_refused(question, code);
                 self.pause_group(now);
             }
         }
@@ -200,7 +200,7 @@ impl Machine {
         let code = Code(answer.error_code);
         if code != Code::NONE {
             group.phase = Phase::Apart;
-            return self.not_taken_in(now, Place::Sync, code, verdict(Place::Sync, code), None);
+            return self.not_taken_in(now, Question::Sync, code, verdict(Question::Sync, code), None);
         }
         match read_assignment(&answer.assignment) {
             Ok(partitions) => {
@@ -280,7 +280,7 @@ impl Machine {
         let Some(group) = &mut self.group else { return };
         let Some((_, sent)) = group.heartbeat.take_if(|(asked, _)| *asked == id) else { return };
         let code = Code(answer.error_code);
-        let verdict = if code == Code::NONE { None } else { Some(verdict(Place::Heartbeat, code)) };
+        let verdict = if code == Code::NONE { None } else { Some(verdict(Question::Heartbeat, code)) };
         match verdict {
             None | Some(Verdict::Rebalance) => {
                 group.missed.reset();
@@ -299,39 +299,39 @@ impl Machine {
                 self.beat_soon(now);
             }
             Some(Verdict::Retry | Verdict::Refuse | Verdict::Named) => {
-                self.tell_refused(Place::Heartbeat, code);
+                self.tell_refused(Question::Heartbeat, code);
                 self.beat_soon(now);
             }
-            Some(verdict) => self.out_of_group(now, Place::Heartbeat, code, verdict),
+            Some(verdict) => self.out_of_group(now, Question::Heartbeat, code, verdict),
         }
     }
 
     /// The coordinator says that we are not in the group, or not any more.
-    pub(super) fn out_of_group(&mut self, now: Instant, place: Place, code: Code, verdict: Verdict) {
-        let reason = format!("{place} was refused with {code}");
+    pub(super) fn out_of_group(&mut self, now: Instant, question: Question, code: Code, verdict: Verdict) {
+        let reason = format!("{question} was refused with {code}");
         let Some(group) = &mut self.group else { return };
         if !matches!(group.phase, Phase::Stable | Phase::Revoking(_)) {
             return; // an answer to what was asked before: join and sync say the same, if it is still so
         }
         match verdict {
             Verdict::Unknown => group.member.clear(),
-            Verdict::Fenced => return self.fenced(place, code),
+            Verdict::Fenced => return self.fenced(question, code),
             _ => {}
         }
         self.hardly_lasted(now, self.config.backoff_max);
         self.lose(&reason);
         if verdict == Verdict::Fatal {
-            self.fail_group(place, code, None);
+            self.fail_group(question, code, None);
             self.pause_group(now);
         }
     }
 
     /// Another process has our place, for good: asking for it again would only throw that one out in turn.
-    fn fenced(&mut self, place: Place, code: Code) {
+    fn fenced(&mut self, question: Question, code: Code) {
         let Some(group) = &self.group else { return };
         let instance = group.config.instance.as_deref().unwrap_or_default();
-        self.fail_group(place, code, Some(format!("another process has joined as {instance:?}")));
-        self.lose(&format!("{place} was refused with {code}"));
+        self.fail_group(question, code, Some(format!("another process has joined as {instance:?}")));
+        self.lose(&format!("{question} was refused with {code}"));
         self.enter(Phase::Left);
     }
 

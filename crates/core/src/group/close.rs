@@ -11,7 +11,7 @@ use super::{
     Phase, Question,
     commit::CommitError,
     part_of,
-    verdict::{Place, Verdict, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     cluster::Lane,
@@ -122,7 +122,7 @@ impl Machine {
         }
         let of_member = answer.members.first().map(|member| member.error_code);
         let code = Code(if answer.error_code == 0 { of_member.unwrap_or(0) } else { answer.error_code });
-        match verdict(Place::Leave, code) {
+        match verdict(Question::Leave, code) {
             Verdict::Elsewhere => self.forget_coordinator(),
             Verdict::Retry => {}
             _ => return self.enter_left(), // whatever it is: nobody waits for us there

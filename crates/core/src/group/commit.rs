@@ -19,7 +19,7 @@ use ottla_wire::{
 use super::{
     Question,
     tenure::{AckError, Tenure},
-    verdict::{Place, Verdict, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     cluster::{Lane, Peer},
@@ -547,7 +547,7 @@ impl Machine {
     /// What the code means for us; `None`: it is committed.
     fn commit_verdict(&self, code: Code) -> Option<Verdict> {
         let member = self.group.as_ref().is_some_and(|group| group.config.member);
-        match verdict(Place::Commit, code) {
+        match verdict(Question::Commit, code) {
             _ if code == Code::NONE => None,
             // Without membership there is no place to take again: others are active in the group.
             Verdict::Unknown | Verdict::Stale | Verdict::Fenced if !member => Some(Verdict::Refuse),
@@ -570,10 +570,10 @@ impl Machine {
         match verdict {
             Verdict::Elsewhere => self.forget_coordinator(),
             Verdict::Unknown | Verdict::Stale | Verdict::Fenced => {
-                return self.out_of_group(now, Place::Commit, code, verdict);
+                return self.out_of_group(now, Question::Commit, code, verdict);
             }
-            Verdict::Fatal => self.fail_group(Place::Commit, code, None),
-            _ => self.tell_refused(Place::Commit, code),
+            Verdict::Fatal => self.fail_group(Question::Commit, code, None),
+            _ => self.tell_refused(Question::Commit, code),
         }
         self.pause_group(now);
     }

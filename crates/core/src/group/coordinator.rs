@@ -6,7 +6,7 @@ use ottla_wire::{code::Code, message::FindCoordinatorResponse};
 
 use super::{
     Question,
-    verdict::{Place, Verdict, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     cluster::{Lane, Peer},
@@ -90,9 +90,9 @@ impl Machine {
     }
 
     fn refused_coordinator(&mut self, now: Instant, code: Code, said: Option<String>) {
-        match verdict(Place::Find, code) {
-            Verdict::Fatal => self.fail_group(Place::Find, code, said),
-            _ => self.tell_refused(Place::Find, code),
+        match verdict(Question::Find, code) {
+            Verdict::Fatal => self.fail_group(Question::Find, code, said),
+            _ => self.tell_refused(Question::Find, code),
         }
         self.pause_group(now);
     }

@@ -10,7 +10,7 @@ use ottla_wire::{code::Code, message::OffsetFetchResponse};
 use super::{
     Question,
     commit::{CommitError, Committed, Settled, Ticket},
-    verdict::{Place, Verdict, verdict},
+    verdict::{Verdict, verdict},
 };
 use crate::{
     cluster::Lane,
@@ -159,7 +159,7 @@ impl Machine {
             Some(Err(code)) => *code,
             None => Code::UNKNOWN_SERVER_ERROR,
         };
-        if verdict(Place::Recall, code) == Verdict::Refuse {
+        if verdict(Question::Recall, code) == Verdict::Refuse {
             self.set_recalled(index, Recalled::Known(None));
             self.fail_cursor(index, Fault::Partition { at, offset: -1, code });
             return true;
@@ -198,13 +198,13 @@ impl Machine {
         for &index in &asked.cursors {
             self.set_recalled(index, Recalled::Wanted);
         }
-        match verdict(Place::Recall, code) {
+        match verdict(Question::Recall, code) {
             Verdict::Elsewhere => self.forget_coordinator(),
-            Verdict::Fatal | Verdict::Refuse => self.fail_group(Place::Recall, code, None),
+            Verdict::Fatal | Verdict::Refuse => self.fail_group(Question::Recall, code, None),
             verdict @ (Verdict::Unknown | Verdict::Stale | Verdict::Fenced) => {
-                return self.out_of_group(now, Place::Recall, code, verdict);
+                return self.out_of_group(now, Question::Recall, code, verdict);
             }
-            _ => self.tell_refused(Place::Recall, code),
+            _ => self.tell_refused(Question::Recall, code),
         }
         self.pause_group(now);
     }
@@ -307,7 +307,7 @@ fn read(group: &str, answer: OffsetFetchResponse) -> Result<Offsets, Code> {
         }
     }
     // Versions below 2 say it of each partition.
-    let whole = |code: &Code| !matches!(verdict(Place::Recall, *code), Verdict::Refuse | Verdict::Retry);
+    let whole = |code: &Code| !matches!(verdict(Question::Recall, *code), Verdict::Refuse | Verdict::Retry);
     let common = offsets.values().find_map(|offset| offset.as_ref().err().copied().filter(whole));
     match common {
         _ if code != Code::NONE => Err(code),

@@ -4,8 +4,6 @@
 
 use ottla_wire::code::Code;
 
-/// Where a code stands: in the answer to a question.
-pub(crate) use super::Question as Place;
 use super::Question::{self, Commit, Find, Heartbeat, Join, Leave, Recall, Sync};
 
 /// What to do.
