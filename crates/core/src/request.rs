@@ -174,7 +174,7 @@ pub struct KnowsInstances(pub(crate) bool);
 pub enum AskError {
     /// The broker and we share no version of this API.
     #[error(
-        "the broker speaks {api} in versions {theirs}, we in {ours}; this needs a broker of Kafka 2.1 or later"
+        "the broker speaks {api} in versions {theirs}, we in {ours}; this needs a broker of Kafka 0.11 or later"
     )]
     Versions {
         /// The API's name.
