@@ -11,7 +11,7 @@ use std::{
 
 use ottla_core::Address;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::TcpStream,
 };
 
@@ -88,6 +88,13 @@ impl Transport {
     /// Of any stream of bytes: one of TLS, of a Unix socket, of a tunnel.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
         Self(Inner::Other(Mutex::new(Box::new(stream))))
+    }
+
+    /// Writes all of it, and has it sent: a stream of TLS may keep what is not flushed.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let failed = |error| format!("writing failed: {error}");
+        self.write_all(bytes).await.map_err(failed)?;
+        self.flush().await.map_err(failed)
     }
 }
 

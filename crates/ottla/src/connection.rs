@@ -5,7 +5,6 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 use ottla_core::{Account, Asked, Lost, Reply, Request};
 use ottla_wire::{api::ApiVersions, frame};
-use tokio::io::AsyncWriteExt;
 
 use crate::{
     connect::Transport,
@@ -84,7 +83,7 @@ impl<'a> Conversation<'a> {
             };
         self.next_correlation = self.next_correlation.wrapping_add(1);
         self.asked.push_back((correlation, request.id, asked));
-        socket.write_all(&bytes).await.map_err(|error| format!("writing failed: {error}"))
+        socket.send(&bytes).await
     }
 
     /// A broker answers in the order in which it was asked.

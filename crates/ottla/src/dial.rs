@@ -9,7 +9,7 @@ use ottla_wire::{
     frame::{self, LengthError},
     message::{ApiVersionsRequest, ApiVersionsResponse, Message},
 };
-use tokio::{io::AsyncWriteExt, task::JoinSet};
+use tokio::task::JoinSet;
 
 use crate::{
     connect::{Connect, Transport},
@@ -117,7 +117,7 @@ async fn ask_versions(
         ..ApiVersionsRequest::default()
     };
     let bytes = frame::encode_request(&request, version, 0, &options.client_id).map_err(|e| e.to_string())?;
-    socket.write_all(&bytes).await.map_err(|error| format!("writing failed: {error}"))?;
+    socket.send(&bytes).await?;
     let pool = Arc::new(Pool::new(Arc::new(Ledger::default()), 0));
     let (frame, _) = frames.next(socket, &pool, options.max_frame_bytes, None).await.map_err(stranger)?;
     // Behind the correlation id stands the error code, in every version.

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use ottla_core::{Address, Ledger};
 use ottla_wire::{api::ApiVersions, frame, message::Request};
-use tokio::io::AsyncWriteExt;
 
 use crate::{
     connection::senseless,
@@ -85,7 +84,7 @@ impl Connection {
         self.correlation += 1;
         let bytes = frame::encode_request(request, version, self.correlation, &self.options.client_id)
             .map_err(|error| error.to_string())?;
-        socket.write_all(&bytes).await.map_err(|error| format!("writing failed: {error}"))?;
+        socket.send(&bytes).await?;
         let max_bytes = self.options.max_frame_bytes;
         let (frame, _) =
             frames.next(socket, &self.pool, max_bytes, None).await.map_err(|broken| broken.to_string())?;

@@ -93,6 +93,18 @@ async fn a_closure_that_makes_any_stream_will_do_and_is_told_every_address() {
     assert!(count(&asked) >= 2, "for the bootstrap address and for the broker");
 }
 
+/// As those of TLS may.
+#[tokio::test]
+async fn a_stream_that_keeps_what_is_written_until_it_is_flushed_will_do() {
+    let (_broker, to) = remote_broker().await;
+    let buffered = move |_: Address| async move {
+        Ok(Transport::new(tokio::io::BufStream::new(TcpStream::connect(to).await?)))
+    };
+    reads_all(reader().connect(buffered)).await;
+    let mut groups = Groups::new("kafka.invalid:9092").unwrap().connect(buffered);
+    assert!(soon("the groups", groups.list()).await.unwrap().is_empty());
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_unix_socket_will_do() {
