@@ -25,6 +25,9 @@ const STORM: Duration = Duration::from_secs(300);
 const GROUP_SEEDS: u64 = 2000;
 const READ_SEEDS: u64 = 1000;
 
+/// How long each of the four targets is fuzzed: an hour together.
+const FUZZ_SECONDS: &str = "900";
+
 pub(crate) fn run(mut args: Args) -> Result<()> {
     let only = args.value("--only")?;
     args.finish()?;
@@ -37,6 +40,13 @@ fn everything(steps: &mut Steps) -> Result<()> {
     steps.step("deny", "licenses, sources and doubles of what we depend on", deny)?;
     steps.step("cases", "the tests with random input, with many cases", || {
         check(cargo().args(["test", "--workspace"]).env("PROPTEST_CASES", CASES))
+    })?;
+    steps.step("fuzz", "what a Kafka wrote, changed at random, for an hour", || {
+        check(
+            cargo()
+                .args(["test", "--package", "ottla-wire", "--test", "fuzz"])
+                .env("OTTLA_FUZZ_SECONDS", FUZZ_SECONDS),
+        )
     })?;
     steps.step("sim", "thousands of simulated schedules", || {
         sim::many("group", GROUP_SEEDS)?;
