@@ -16,10 +16,10 @@ use support::within;
 
 const KAFKA: &str = "OTTLA_TEST_KAFKA";
 
-const BATCHES: i64 = 160;
+const BATCHES: i64 = 190;
 const BATCH: i64 = 20;
 
-/// Bytes a second, on an average of ten: so many times this are granted at once.
+/// Bytes a second, on an average of eleven: so many times this may come at once, and what is read is more.
 const RATE: u32 = 300_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
