@@ -26,8 +26,8 @@ use ottla_broker::Broker;
 use proxy::HttpProxy;
 use support::{broker, commits, fill, member, next, offsets, soon};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream, ReadBuf},
-    net::{TcpListener, TcpStream},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, ReadBuf},
+    net::{TcpListener, TcpStream, tcp::OwnedReadHalf},
 };
 
 /// A broker that advertises an address which leads nowhere from here.
@@ -217,7 +217,7 @@ async fn one_that_panics_is_told_and_asked_again() {
 
 /// Panics when so many bytes were read.
 struct Brittle {
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     left: usize,
 }
 
@@ -234,29 +234,12 @@ impl AsyncRead for Brittle {
     }
 }
 
-impl AsyncWrite for Brittle {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[tokio::test]
 async fn a_transport_that_panics_is_told_and_loses_nothing() {
     let (_broker, to) = remote_broker().await;
     let brittle = move |_: Address| async move {
-        Ok(Transport::new(Brittle { stream: TcpStream::connect(to).await?, left: 30_000 }))
+        let (stream, write) = TcpStream::connect(to).await?.into_split();
+        Ok(Transport::new(tokio::io::join(Brittle { stream, left: 30_000 }, write)))
     };
     let builder = reader().connect(brittle).partition(0).max_bytes(9000).until(Until::End);
     let mut reader = builder.open().unwrap();

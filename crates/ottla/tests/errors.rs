@@ -10,7 +10,7 @@ mod page;
 mod support;
 
 use std::{
-    io::{self, Read, Write},
+    io,
     net::{SocketAddr, TcpListener},
     pin::Pin,
     sync::{
@@ -31,10 +31,10 @@ use ottla_wire::{
     record::{BatchBuilder, Codec},
 };
 use page::{Said, tidy};
-use support::{brokers, fill, offsets, soon};
+use support::{brokers, fill, impostor, nobody, offsets, soon};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpSocket, TcpStream},
+    io::{AsyncRead, ReadBuf},
+    net::{TcpStream, tcp::OwnedReadHalf},
 };
 
 /// Some of it is the system's own words, which are those of Linux here. Each family takes its own time, so they run side by side.
@@ -134,28 +134,6 @@ async fn orders() -> Broker {
     let broker = brokers(1, &[("orders", 2)]).await;
     (0..2).for_each(|partition| fill(&broker, "orders", partition, 100));
     broker
-}
-
-/// A port that refuses connections for as long as the test runs: it is taken, and nobody listens.
-fn nobody() -> String {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = socket.local_addr().unwrap().to_string();
-    std::mem::forget(socket);
-    address
-}
-
-/// A server that answers whatever it is asked with these bytes, and then closes.
-fn impostor(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut asked = [0; 1024];
-            let _ = stream.read(&mut asked).and_then(|_| stream.write_all(answer));
-        }
-    });
-    address
 }
 
 /// Who is not the broker that was looked for.
@@ -267,9 +245,9 @@ async fn cut_off() -> Family {
     vec![("cut", cut), ("no answer", silent), ("nonsense", [other, short].concat()), ("too large", large)]
 }
 
-/// A connection that is reset when so many bytes have come.
+/// What reads from a connection that is reset when so many bytes have come.
 struct Breaking {
-    stream: TcpStream,
+    stream: OwnedReadHalf,
     left: usize,
 }
 
@@ -280,8 +258,8 @@ impl Breaking {
         move |_: Address| {
             let left = if made.fetch_add(1, Relaxed) < 3 { bytes } else { usize::MAX };
             async move {
-                let stream = TcpStream::connect(to).await?;
-                Ok(Transport::new(Self { stream, left }))
+                let (stream, write) = TcpStream::connect(to).await?.into_split();
+                Ok(Transport::new(tokio::io::join(Self { stream, left }, write)))
             }
         }
     }
@@ -306,24 +284,6 @@ impl AsyncRead for Breaking {
 }
 
 const CONNECTION_RESET: i32 = 104;
-
-impl AsyncWrite for Breaking {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
 
 /// The length, the correlation id, the reply's head, the batch's head, records, the last byte: wherever the broker dies, it
 /// is told as the same thing, and the next connection brings all of it, once.

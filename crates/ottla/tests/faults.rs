@@ -5,11 +5,7 @@
 
 mod support;
 
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    time::Duration,
-};
+use std::{net::TcpListener, time::Duration};
 
 use ottla::{Error, ErrorKind, Event, OnOutOfRange, Reader, Start, TopicPartition, Until};
 use ottla_broker::{ApiKey, Broker, Code, Fault};
@@ -17,20 +13,7 @@ use ottla_wire::{
     message::{ApiVersionsRequest, FetchRequest},
     record::{BatchBuilder, Codec},
 };
-use support::{broker, brokers, fill, next, offsets, soon};
-
-/// A server that answers whatever it is asked with these bytes, and then closes.
-fn impostor(answer: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut asked = [0; 1024];
-            let _ = stream.read(&mut asked).and_then(|_| stream.write_all(answer));
-        }
-    });
-    address
-}
+use support::{broker, brokers, fill, impostor, next, nobody, offsets, soon};
 
 async fn first_retry(bootstrap: &str) -> String {
     let reader = Reader::builder(bootstrap).topic("t").open().unwrap();
@@ -47,12 +30,8 @@ async fn first_retry(bootstrap: &str) -> String {
 
 #[tokio::test]
 async fn whoever_is_no_broker_is_named_as_what_it_is() {
-    let refused = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
     for (bootstrap, wanted) in [
-        (refused, "cannot connect: Connection refused"),
+        (nobody(), "cannot connect: Connection refused"),
         ("no-such-host.invalid:9092".to_owned(), "cannot connect: failed to lookup address"),
         (impostor(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "HTTP"),
         (impostor(b"\x15\x03\x03\x00\x02\x02\x16"), "TLS"),

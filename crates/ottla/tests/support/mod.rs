@@ -2,11 +2,17 @@
 #![allow(clippy::disallowed_methods, reason = "a test is the outermost layer")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part of this")]
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    io::{Read, Write},
+    net::TcpListener,
+    time::Duration,
+};
 
 use ottla::{Builder, Control, Group, Message, Reader, TopicPartition};
 use ottla_broker::{Broker, ClusterOptions};
 use ottla_wire::record::{BatchBuilder, Codec};
+use tokio::net::TcpSocket;
 
 /// No wait of a test is longer; what needs longer has failed.
 pub const LIMIT: Duration = Duration::from_secs(20);
@@ -26,6 +32,28 @@ pub async fn brokers(nodes: i32, topics: &[(&str, i32)]) -> Broker {
         broker.with(|cluster| cluster.create_topic(topic, partitions)).expect("a new topic");
     }
     broker
+}
+
+/// A port that refuses connections for as long as the test runs: it is taken, and nobody listens.
+pub fn nobody() -> String {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port is free");
+    let address = socket.local_addr().expect("bound").to_string();
+    std::mem::forget(socket);
+    address
+}
+
+/// A server that answers whatever it is asked with these bytes, and then closes.
+pub fn impostor(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("bound").to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut asked = [0; 1024];
+            let _ = stream.read(&mut asked).and_then(|_| stream.write_all(answer));
+        }
+    });
+    address
 }
 
 /// The value that [`fill`] gives to the record at `offset`.
