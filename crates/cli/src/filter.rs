@@ -133,7 +133,7 @@ mod tests {
     use ottla_wire::record::{BatchBuilder, BatchHeader, Codec, Records};
 
     use super::*;
-    use crate::row::tests::Parts;
+    use crate::shape::tests::Parts;
 
     const FULL: Parts<'static> =
         (Some(b"key 7"), Some(b"{\"a\": 1}\xff"), &[("a", Some(b"1")), ("b", None), ("a", Some(b"22"))]);

@@ -6,8 +6,8 @@ use ottla::{Record, RecordError};
 
 use crate::{
     escape,
-    kind::Kind,
-    row::{Kinds, Place, push_number},
+    kind::{Kind, push_number},
+    row::{Kinds, Place},
 };
 
 /// A line, taken apart once so that writing it is a walk over its pieces. Bytes are written as they are.
@@ -139,7 +139,7 @@ fn unknown(text: &str, rest: &str, letter: Option<char>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{
+    use crate::shape::{
         Shape,
         tests::{Parts, written},
     };

@@ -5,8 +5,8 @@ use std::str;
 use ottla::{Record, RecordError, TimestampType};
 
 use crate::{
-    kind::{Kind, push_base64},
-    row::{Kinds, Place, push_number},
+    kind::{Kind, push_base64, push_number},
+    row::{Kinds, Place},
 };
 
 /// Appends a record. Null is null; bytes that are not UTF-8 become `{"base64": "..."}`.
@@ -83,7 +83,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::row::{
+    use crate::shape::{
         Shape,
         tests::{Parts, of_batch, written},
     };

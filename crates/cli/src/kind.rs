@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::ValueEnum;
 
-use crate::{pretty, row::push_number};
+use crate::pretty::{self, Layout};
 
 /// How bytes are understood. What is not of the kind is printed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -21,14 +21,6 @@ pub(crate) enum Kind {
     Long,
     /// JSON: on a terminal over several lines, else on one.
     Json,
-}
-
-/// How JSON is laid out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Layout {
-    /// Over several lines.
-    pub(crate) pretty: bool,
-    pub(crate) coloured: bool,
 }
 
 impl Kind {
@@ -95,6 +87,12 @@ pub(crate) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, b'=');
     let _ = STANDARD.encode_slice(bytes, &mut out[start..]); // the room is exactly what it needs
+}
+
+/// Appends a whole number in decimal.
+#[inline]
+pub(crate) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod produce;
 mod progress;
 mod read;
 mod row;
+mod shape;
 mod stats;
 mod table;
 mod tail;

@@ -15,8 +15,9 @@ use crate::{
         TopicsArgs,
     },
     filter::{Filter, Thinning},
-    kind::Layout as JsonLayout,
-    row::{Kinds, Shape},
+    pretty::Layout as JsonLayout,
+    row::Kinds,
+    shape::Shape,
 };
 
 /// What a command is going to do; nothing here is open any more.

@@ -2,7 +2,13 @@
 
 use std::{ops::Range, str};
 
-use crate::kind::Layout;
+/// How JSON is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Layout {
+    /// Over several lines.
+    pub(crate) pretty: bool,
+    pub(crate) coloured: bool,
+}
 
 /// Appends JSON in this layout; nothing at all if it is none.
 pub(crate) fn write(json: &[u8], layout: Layout, out: &mut Vec<u8>) -> bool {

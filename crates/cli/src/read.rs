@@ -100,12 +100,7 @@ async fn print<K>(
     };
     let is_done = end? == End::Reached;
     closed?;
-    if is_done && plan.until.is_some() && !matched { Err(unmatched()) } else { Ok(exit) }
-}
-
-/// Of a pattern; a name that is missing has been told.
-pub(crate) fn unmatched() -> Failure {
-    tell::missing("there is no topic whose whole name matches")
+    if is_done && plan.until.is_some() && !matched { Err(tell::unmatched()) } else { Ok(exit) }
 }
 
 async fn tell_if_slow<T>(closing: impl Future<Output = T>) -> T {
@@ -205,7 +200,7 @@ impl<'a, K> Reading<'a, K> {
             Err(Stop::Output(Lost::Failed(error))) => {
                 Err(Failure(format!("cannot write the output: {error}")))
             }
-            Err(Stop::Reader(error)) => Err(whole(error)),
+            Err(Stop::Reader(error)) => Err(tell::whole(error)),
         }
     }
 
@@ -367,14 +362,6 @@ impl<'a, K> Reading<'a, K> {
     fn note_fault(&mut self, at: TopicPartition, what: &str) {
         self.progress.note(what);
         self.failed.insert(at);
-    }
-}
-
-/// What a fault of the whole reader becomes.
-pub(crate) fn whole(error: Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Missing if error.partition().is_none() => tell::missing(error),
-        _ => error.into(),
     }
 }
 

@@ -14,9 +14,8 @@ use crate::{
     output::{self, Lost, Output},
     plan::ReadPlan,
     progress::{Progress, Tally, Way},
-    read::{unmatched, whole},
     row::Place,
-    tell::Failure,
+    tell::{self, Failure},
     watch::watch,
 };
 
@@ -64,7 +63,7 @@ async fn look_back(
         }
         let mut open = reader.control().partitions();
         if open.is_empty() {
-            return Err(unmatched());
+            return Err(tell::unmatched());
         }
         open.retain(|at| !tail.has_enough_of(at));
         if open.is_empty() || window >= longest(plan, &open).await? {
@@ -141,7 +140,7 @@ impl Tail {
                 Err(error) if error.partition().is_some() && error.kind() != ErrorKind::Missing => {
                     Err(error.into())
                 }
-                Err(error) => return Err(whole(error)),
+                Err(error) => return Err(tell::whole(error)),
             };
             if let Err(Failure(why)) = taken {
                 progress.note(&why);

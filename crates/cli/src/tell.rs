@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
 };
 
+use ottla::{Error, ErrorKind};
 use serde::Serialize;
 
 /// Why a command failed, as a sentence.
@@ -20,6 +21,19 @@ impl<E: Display> From<E> for Failure {
 /// Of a topic that does not exist; names are easily misspelt.
 pub(crate) fn missing(why: impl Display) -> Failure {
     Failure(format!("{why}; ottla topics lists what there is"))
+}
+
+/// Of a pattern; a name that is missing has been told.
+pub(crate) fn unmatched() -> Failure {
+    missing("there is no topic whose whole name matches")
+}
+
+/// What a fault of the whole reader becomes.
+pub(crate) fn whole(error: Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Missing if error.partition().is_none() => missing(error),
+        _ => error.into(),
+    }
 }
 
 /// Prints a note. Where standard error is closed nobody is there to read it, and that is no failure.
