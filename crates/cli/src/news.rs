@@ -18,6 +18,8 @@ pub(crate) struct News {
     leaderless: HashSet<TopicPartition>,
     refused: HashMap<TopicPartition, Code>,
     misbehaved: HashMap<Peer, String>,
+    /// Who holds us back.
+    throttled: HashSet<Peer>,
     /// What the group's coordinator refused, and how.
     group_refused: HashMap<String, Code>,
     /// What could not be committed the last time, and why.
@@ -53,6 +55,7 @@ impl News {
             Event::Misbehaved { peer, what } => {
                 self.misbehaved.insert(peer, what.clone()).as_ref() != Some(&what)
             }
+            Event::Throttled { peer, .. } => self.throttled.insert(peer),
             Event::Assigned { .. } => {
                 self.group_refused.clear();
                 self.commit_failed.clear();
@@ -226,6 +229,17 @@ mod tests {
             notes([odd("a"), odd("a"), odd("b")]),
             ["broker 1: a; trying again", "broker 1: b; trying again"]
         );
+    }
+
+    #[test]
+    fn a_broker_that_holds_us_back_is_told_once() {
+        let throttled = |id| Event::Throttled {
+            peer: Peer::Node(id),
+            address: address(1),
+            pause: Duration::from_millis(1500),
+        };
+        let note = "kafka:1: the broker holds us back, by a quota; asking again in 1.5s";
+        assert_eq!(notes([throttled(1), throttled(1), throttled(2)]), [note; 2]);
     }
 
     #[test]

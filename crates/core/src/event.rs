@@ -34,6 +34,16 @@ pub enum Event {
         /// How long until the next attempt.
         pause: Duration,
     },
+    /// A broker holds us back, because a quota of its says so: it is asked for nothing for so long (KIP-219,
+    /// `throttle_time_ms`). Told when that begins, and once in half a minute while it goes on.
+    Throttled {
+        /// Which broker.
+        peer: Peer,
+        /// Where.
+        address: Address,
+        /// How long it is left alone this time.
+        pause: Duration,
+    },
     /// Every known broker has failed once more since the last answer from any.
     Unreachable {
         /// How many such rounds in a row.
@@ -202,6 +212,9 @@ impl fmt::Display for Event {
             Self::Connected { peer: Peer::Seed(_), address } => write!(f, "connected to {address}"),
             Self::Connected { peer, address } => write!(f, "connected to {} at {address}", who(*peer)),
             Self::Retrying { address, reason, .. } => write!(f, "{address}: {reason}; trying again"),
+            Self::Throttled { address, pause, .. } => {
+                write!(f, "{address}: the broker holds us back, by a quota; asking again in {pause:?}")
+            }
             Self::Unreachable { rounds: 1, last } => {
                 write!(f, "no broker can be reached; trying again until one can; last {last}")
             }

@@ -1408,6 +1408,9 @@ fn a_throttled_reader_waits_as_long_as_it_is_told() {
     world.run(secs(60));
     let fetches = count(&world, reader, "fetch") - fetches;
     assert!((25..=31).contains(&fetches), "{fetches} fetches in a minute");
+    let told = world.clients[reader].events.iter();
+    let told = told.filter(|(_, event)| matches!(event, Event::Throttled { pause, .. } if *pause == secs(2)));
+    assert!((2..=3).contains(&told.count()), "it is told, and not each time");
 }
 
 /// Kafka answers a fetch beyond a quota without the partitions that it was about.

@@ -27,7 +27,7 @@ use ottla::{
 };
 use ottla_broker::{ApiKey, Broker, ClusterOptions, Code, Fault, Leaders};
 use ottla_wire::{
-    message::{ApiVersionsRequest, FetchRequest},
+    message::{ApiVersionsRequest, FetchRequest, FetchResponse},
     record::{BatchBuilder, Codec},
 };
 use page::{Said, tidy};
@@ -384,12 +384,18 @@ async fn topics() -> Family {
     broker.with(|c| c.fault(fault(ApiKey::Fetch, Code::KAFKA_STORAGE_ERROR).partition(0)));
     let passing = at("orders").open().unwrap();
     let passing = event(&passing, |event| matches!(event, Event::Refused { .. })).await;
+    broker.with(|c| c.clear_faults());
+    let quota = |response: &mut FetchResponse, _| response.throttle_time_ms = 1500;
+    broker.with(|c| c.fault(Fault::rewrite::<FetchRequest>(quota).always()));
+    let throttled = at("orders").open().unwrap();
+    let throttled = event(&throttled, |event| matches!(event, Event::Throttled { .. })).await;
     vec![
         ("unknown topic", lines(&[waits, fails])),
         ("unknown partition", lines(&[partition_waits, partition_fails])),
         ("no leader", lines(&[leader])),
         ("not allowed", lines(&[topic, fetch])),
         ("refused for now", lines(&[passing])),
+        ("throttled", lines(&[throttled])),
     ]
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct Node {
     pub(crate) heard: BTreeMap<Lane, Instant>,
     /// Until when the broker wants to hear nothing on these lanes (KIP-219).
     pub(crate) throttled: BTreeMap<Lane, Instant>,
+    /// When that was told the last time.
+    pub(crate) throttle_told: Option<Instant>,
 }
 
 /// The longest wait of an express fetch.
@@ -139,6 +141,7 @@ impl Node {
             muted_until: None,
             heard: BTreeMap::new(),
             throttled: BTreeMap::new(),
+            throttle_told: None,
         }
     }
 

@@ -17,6 +17,9 @@ use crate::{
 /// A connection is idle when nothing was asked for so long.
 const IDLE: Duration = Duration::from_millis(100);
 
+/// That a broker throttles us goes on for as long as we read; it is told no more often than this.
+const THROTTLE_TOLD: Duration = Duration::from_secs(30);
+
 impl Machine {
     /// Once may be a slip; who cannot be spoken to fails the reader, until it can.
     pub(super) fn not_spoken(&mut self, pledge: &Pledge, what: &str) {
@@ -120,12 +123,18 @@ impl Machine {
     /// overdue. So it waits here.
     pub(super) fn throttled(&mut self, now: Instant, peer: Peer, lane: Lane, ms: i32) {
         let (Ok(ms @ 1..), Some(node)) = (u64::try_from(ms), self.nodes.get_mut(&peer)) else { return };
-        let until = now + Duration::from_millis(ms).min(self.config.request_timeout);
+        let pause = Duration::from_millis(ms).min(self.config.request_timeout);
+        let until = now + pause;
         node.throttled.insert(lane, until);
         if matches!(lane, Lane::Long | Lane::Express) {
             node.muted_until = Some(until); // a fetch had better be planned when it may go
         }
         self.timers.add(until, Why::Peer(peer));
+        if node.throttle_told.is_none_or(|told| told + THROTTLE_TOLD <= now) {
+            node.throttle_told = Some(now);
+            let address = node.address.clone();
+            self.tell(Event::Throttled { peer, address, pause });
+        }
     }
 
     /// What waited for a broker that was throttled, and may go now.
