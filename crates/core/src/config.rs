@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::Ipv6Addr,
     str::FromStr,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -41,19 +42,33 @@ impl FromStr for Address {
             Some(digits) => digits
                 .parse()
                 .ok()
-                .filter(|&port| port != 0)
+                .filter(|&port| port != 0 && !digits.starts_with('+'))
                 .ok_or_else(|| format!("{digits:?} in {text:?} is not a port (1 to 65535)"))?,
         };
-        match host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '/' || c == ',') {
-            true => Err(format!("{text:?} is not HOST:PORT")),
-            false => Ok(Self { host: host.to_owned(), port }),
+        match may_be_host(host) {
+            true => Ok(Self { host: host.to_owned(), port }),
+            false if host.contains(';') => {
+                Err(format!("{text:?} is not HOST:PORT; several brokers are separated by commas"))
+            }
+            false => Err(format!("{text:?} is not HOST:PORT")),
         }
     }
 }
 
+/// What is certainly no name and no address need not be looked up, which may take its time. A zone stands behind a `%`.
+fn may_be_host(host: &str) -> bool {
+    if host.contains(':') {
+        let address = host.split_once('%').map_or(host, |(address, _)| address);
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.split('.').all(|label| !label.is_empty())
+        && host.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+}
+
 fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = text.strip_prefix('[') {
-        let (host, tail) = rest.split_once(']')?;
+        let (host, tail) = rest.split_once(']').filter(|(host, _)| host.contains(':'))?;
         return match tail {
             "" => Some((host, None)),
             _ => Some((host, Some(tail.strip_prefix(':')?))),
@@ -287,6 +302,8 @@ mod tests {
             ("broker", "broker", 9092, "broker:9092"),
             ("[::1]:19092", "::1", 19092, "[::1]:19092"),
             ("fe80::1", "fe80::1", 9092, "[fe80::1]:9092"),
+            ("fe80::1%eth0", "fe80::1%eth0", 9092, "[fe80::1%eth0]:9092"),
+            ("kafka_1.example.:1", "kafka_1.example.", 1, "kafka_1.example.:1"),
             (" 10.0.0.1:1 ", "10.0.0.1", 1, "10.0.0.1:1"),
         ] {
             let address: Address = text.parse().expect(text);
@@ -297,11 +314,28 @@ mod tests {
 
     #[test]
     fn bad_addresses_are_named() {
-        for text in
-            ["", ":9092", "host:", "host:0", "host:65536", "host:x", "http://host:80", "a b:1", "[::1]x"]
-        {
+        for text in [
+            "",
+            ":9092",
+            "host:",
+            "host:0",
+            "host:65536",
+            "host:x",
+            "host:+1",
+            "http://host:80",
+            "a b:1",
+            "[::1]x",
+            "*:9",
+            "a..b:9",
+            "user@host:9",
+            "a:b:9",
+            "[host]:9",
+            "::1;::2",
+        ] {
             let error = text.parse::<Address>().expect_err(text);
             assert!(error.contains(&format!("{:?}", text.trim())) || error.contains("port"), "{error}");
         }
+        let error = "kafka:1;kafka:2".parse::<Address>().expect_err("two");
+        assert!(error.contains("commas"), "{error}");
     }
 }
