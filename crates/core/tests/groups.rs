@@ -542,6 +542,22 @@ fn of_two_with_one_instance_id_the_later_stays_and_the_earlier_is_told_for_good(
 }
 
 #[test]
+fn a_dead_coordinator_that_is_named_again_and_again_is_told_once() {
+    let mut world = filled(2, 2, 10);
+    let one = settled(&mut world);
+    let node = world.cluster.coordinator(G).expect("there is one");
+    let found = |w: &World| {
+        let events = w.clients[one].events.iter();
+        events.filter(|(_, event)| matches!(event, Event::CoordinatorFound { .. })).count()
+    };
+    let (told, asked) = (found(&world), count(&world, one, "find"));
+    world.kill(node);
+    world.coordinate(G, node);
+    world.until(secs(60), "it is named more than once", |w| count(w, one, "find") > asked + 2);
+    assert_eq!(found(&world), told);
+}
+
+#[test]
 fn an_answer_to_a_commit_of_before_does_not_hide_that_another_has_our_place() {
     let mut world = filled(1, 1, 10);
     let instance = |_: &mut Config, group: &mut GroupConfig| {

@@ -84,8 +84,12 @@ impl Machine {
         self.learn_node(now, node, address.clone(), Peer::Node(node));
         if let Some(group) = &mut self.group {
             group.coordinator = Coordinator::At(node);
-            let group = group.config.id.clone();
-            self.tell(Event::CoordinatorFound { group, peer: Peer::Node(node), address });
+            // Until a dead one is missed by the cluster, it is found again and again.
+            let found = Some((node, address.clone()));
+            if std::mem::replace(&mut group.coordinator_told, found.clone()) != found {
+                let group = group.config.id.clone();
+                self.tell(Event::CoordinatorFound { group, peer: Peer::Node(node), address });
+            }
         }
     }
 

@@ -37,7 +37,7 @@ pub use self::{
 use crate::{
     backoff::Backoff,
     cluster::Peer,
-    config::GroupConfig,
+    config::{Address, GroupConfig},
     event::Event,
     fault::{Fault, TopicPartition},
     machine::Machine,
@@ -51,6 +51,8 @@ pub(crate) struct Group {
     pub(crate) config: GroupConfig,
     pub(crate) phase: Phase,
     coordinator: Coordinator,
+    /// Where it was told to be.
+    coordinator_told: Option<(i32, Address)>,
     /// What the coordinator calls us; empty until it does.
     member: String,
     /// Of our last assignment, or of the one that is being made; -1 for none.
@@ -206,6 +208,7 @@ impl Group {
         Self {
             phase: if config.member { Phase::Apart } else { Phase::Stable },
             coordinator: Coordinator::default(),
+            coordinator_told: None,
             member: String::new(),
             generation: -1,
             protocol: String::new(),
