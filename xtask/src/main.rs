@@ -35,7 +35,7 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --only STEP         one step alone (an unknown name lists them)
   soak        the long checks: millions of records, ten broker restarts, licenses, many random cases, thousands of
               simulated schedules, two minutes of chaos, groups with librdkafka, franz-go and kafka-go (Go, make and cc)
-                --only STEP         deny, cases, sim, readback, chaos, mixed, restart, nodes or versions
+                --only STEP         deny, cases, sim, readback, chaos, mixed, restart, nodes, storm, fuzz or versions
   sim         the simulations of crates/core/tests, many seeds of each; a seed that fails is kept in target/sim
                 --seeds N           how many (1000)
                 --from S            the first of them (0)
