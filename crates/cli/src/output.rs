@@ -5,7 +5,7 @@
 
 use std::{
     collections::VecDeque,
-    fs::File,
+    fs::{self, File},
     future::Future,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -170,6 +170,9 @@ struct Files {
 
 impl Files {
     fn create(of: &OutputFile) -> Result<Self, Failure> {
+        if of.rotate.is_some() {
+            refuse_old_pieces(&of.path)?;
+        }
         let path = numbered(&of.path, of.rotate.map(|_| 1));
         let file = File::create(&path).map_err(|error| cannot(&path, &error))?;
         Ok(Self { path: of.path.clone(), rotate: of.rotate, number: 1, file, written: 0 })
@@ -182,6 +185,24 @@ impl Files {
         self.file = made.map_err(|error| io::Error::new(error.kind(), cannot(&path, &error).0))?;
         (self.number, self.written) = (self.number + 1, 0);
         Ok(())
+    }
+}
+
+/// Where an earlier run wrote more files than this one will, whoever puts them together would get some of both.
+fn refuse_old_pieces(path: &Path) -> Result<(), Failure> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) }; // making the file says why
+    let name = path.file_name().map(|name| format!("{}.", name.display())).unwrap_or_default();
+    let number = |entry: fs::DirEntry| {
+        let digits = entry.file_name().into_string().ok()?.strip_prefix(&name)?.to_owned();
+        digits.parse::<u64>().ok().filter(|&number| number > 1 && digits == number.to_string())
+    };
+    match entries.flatten().filter_map(number).min() {
+        Some(number) => Err(Failure(format!(
+            "{} is there already, from an earlier run: move what it wrote away, or write to another name",
+            numbered(path, Some(number)).display()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -322,6 +343,22 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_next_file_that_cannot_be_made_is_named() {
+        let directory = std::env::temp_dir().join(format!("ottla-output-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("orders");
+        let mut files = Files::create(&OutputFile { path: path.clone(), rotate: Some(3) }).unwrap();
+        fs::create_dir(numbered(&path, Some(2))).unwrap();
+        files.begin().unwrap();
+        files.write_all(b"abc").unwrap();
+        let error = files.begin().unwrap_err().to_string();
+        let written = fs::read(numbered(&path, Some(1))).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        assert!(error.contains("orders.2: Is a directory"), "{error}");
+        assert_eq!(written, b"abc");
     }
 
     async fn is_stuck(output: &mut Output) -> bool {
