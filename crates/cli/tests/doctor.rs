@@ -44,7 +44,8 @@ fn programs_get_an_object() {
         (&report["controller"], &report["topics"], &report["partitions"]),
         (&json!(1), &json!(1), &json!(4))
     );
-    assert!(report["cluster"].is_string() && report["problems"].as_array().unwrap().len() == 1, "{report}");
+    // The broker, and what it leads.
+    assert!(report["cluster"].is_string() && report["problems"].as_array().unwrap().len() == 2, "{report}");
     let visit = |broker: Value| {
         let visits = report["visits"].as_array().unwrap();
         visits.iter().find(|visit| visit["broker"] == broker).unwrap_or_else(|| panic!("{report}")).clone()
@@ -77,8 +78,9 @@ fn a_dead_bootstrap_address_is_named() {
     let (cluster, dead) = (Cluster::start(), closed_address());
     let ended = cluster.ottla("doctor").broker(&format!("{dead},{}", cluster.bootstrap())).run();
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));
-    let told = format!("\n1 problem:\n- {dead}: cannot connect: Connection refused");
-    assert!(ended.text().contains(&told), "{}", ended.text());
+    let (told, tip) =
+        (format!("\n1 problem:\n- {dead}: cannot connect: Connection refused"), "nothing listens there");
+    assert!(ended.text().contains(&told) && ended.text().contains(tip), "{}", ended.text());
 }
 
 #[test]
@@ -89,21 +91,34 @@ fn a_cluster_that_cannot_be_reached_at_all() {
     let text = ended.text();
     assert!(text.contains("2 problems:\n") && text.contains("unreachable"), "{text}");
     assert!(text.contains("- no-such-host.invalid:9092: cannot connect"), "{text}");
+    assert!(text.contains("this machine knows no such name"), "{text}");
 }
 
 /// What a wrong advertised listener looks like.
 #[test]
 fn a_broker_that_cannot_be_reached_where_it_is_said_to_be() {
     let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
-    cluster.change(|cluster| cluster.set_address(2, "no-such-host.invalid", 9092).unwrap());
+    cluster.change(|cluster| {
+        cluster.create_topic("orders", 4).unwrap();
+        cluster.set_address(2, "no-such-host.invalid", 9092).unwrap();
+    });
     let ended = cluster.ottla("doctor").run();
     assert_eq!(ended.code, Some(1));
-    let told = "(the address that broker 2 advertises, as ";
-    assert!(
-        ended.text().contains(told) && ended.text().contains("can it be reached from here?"),
-        "{}",
-        ended.text()
-    );
+    let text = ended.text();
+    assert!(text.contains("no such name: is it spelt right"), "{text}");
+    assert!(text.contains("; the address that broker 2 advertises, as "), "{text}");
+    assert!(text.contains("so that they cannot be read: orders "), "{text}");
+}
+
+#[test]
+fn a_dead_broker_is_one_problem_also_where_its_address_is_for_bootstrapping() {
+    let dead = closed_address();
+    let cluster = Cluster::with_options(ClusterOptions::new().nodes(2));
+    let port = dead.parse::<std::net::SocketAddr>().unwrap().port();
+    cluster.change(|cluster| cluster.set_address(2, "127.0.0.1", port).unwrap());
+    let ended = cluster.ottla("doctor").broker(&format!("{dead},{}", cluster.bootstrap())).run();
+    let text = ended.text();
+    assert!(text.contains("\n1 problem:\n") && text.contains("that broker 2 advertises"), "{text}");
 }
 
 #[test]

@@ -45,6 +45,7 @@ async fn examine(plan: &DoctorPlan) -> Findings {
     visits.extend(brokers);
     let mut problems = unreachable(&visits);
     problems.extend(strangers);
+    problems.extend(unled(&metadata, &visits));
     problems.extend(of_cluster(&metadata));
     Findings { visits, cluster: Some(metadata), problems }
 }
@@ -138,15 +139,36 @@ fn remarks(visits: &[Visit]) -> impl Iterator<Item = String> {
     })
 }
 
-/// What cannot be reached, each once.
+/// What cannot be reached, each once: of a broker its own visit says more than that of a bootstrap address.
 fn unreachable(visits: &[Visit]) -> Vec<String> {
-    let mut problems: Vec<String> = Vec::new();
-    for problem in visits.iter().filter_map(Visit::problem) {
-        if !problems.contains(&problem) {
-            problems.push(problem);
+    let mut problems: BTreeMap<String, (bool, String)> = BTreeMap::new();
+    for visit in visits {
+        let (is_broker, address) = (visit.place.broker.is_some(), visit.place.address.to_string());
+        if let Some(problem) = visit.problem()
+            && problems.get(&address).is_none_or(|&(of_broker, _)| is_broker && !of_broker)
+        {
+            problems.insert(address, (is_broker, problem));
         }
     }
-    problems
+    problems.into_values().map(|(_, problem)| problem).collect()
+}
+
+/// What only brokers lead that were not reached.
+fn unled(metadata: &MetadataResponse, visits: &[Visit]) -> Option<String> {
+    let lost: Vec<i32> =
+        visits.iter().filter(|it| it.fault.is_some()).filter_map(|it| it.place.broker).collect();
+    let led = metadata.topics.iter().flat_map(|topic| {
+        let name = topic.name.as_deref().unwrap_or_default();
+        let led = topic.partitions.iter().filter(|partition| lost.contains(&partition.leader_id));
+        led.map(move |partition| TopicPartition::new(name, partition.partition_index))
+    });
+    let led: Vec<TopicPartition> = led.collect();
+    (!led.is_empty()).then(|| {
+        format!(
+            "led by a broker that cannot be reached, so that they cannot be read: {}",
+            TopicPartition::ranges(&led)
+        )
+    })
 }
 
 /// Bootstrap addresses have to lead to one cluster.

@@ -2,8 +2,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Instant,
+    io,
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
 };
 
 use ottla::{Address, Options, raw::Connection};
@@ -12,7 +13,7 @@ use ottla_wire::{
     message::{ApiVersionsRequest, MetadataResponse, metadata_response::MetadataResponseBroker},
 };
 use serde::{Serialize, Serializer};
-use tokio::task::JoinSet;
+use tokio::{net::TcpStream, task::JoinSet};
 
 use super::{
     client::{addresses, metadata_request, options},
@@ -25,6 +26,13 @@ const ROUND_TRIPS: usize = 5;
 
 const NO_BROKER: &str =
     "what answers is no broker: it knows no Metadata (is this the port of a KRaft controller?)";
+
+const NO_NAME: &str = "this machine knows no such name: is it spelt right, and known where this runs?";
+const NO_PORT: &str = "nothing listens there: is the port right, and does the broker run?";
+const NO_MACHINE: &str = "nothing answers there: a firewall, another network, or no machine at all";
+
+/// So long a machine gets to show that it is there.
+const TCP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Where something should be.
 #[derive(Debug, Clone, Serialize)]
@@ -85,6 +93,9 @@ pub(super) struct Visit {
     pub(super) metadata: Option<MetadataResponse>,
     /// Why it is of no use.
     pub(super) fault: Option<String>,
+    /// What that may come from.
+    #[serde(skip)]
+    tip: Option<&'static str>,
 }
 
 /// One address of a name.
@@ -117,6 +128,7 @@ async fn visit(place: Place, with_topics: bool) -> Visit {
         kafka: None,
         metadata: None,
         fault: None,
+        tip: None,
     };
     // The reader's own way to connect, so that what is told is what it would tell.
     match Connection::dial(&visit.place.address, &options).await {
@@ -124,12 +136,29 @@ async fn visit(place: Place, with_topics: bool) -> Visit {
             let asked = visit.ask(&mut connection, with_topics).await;
             visit.fault = asked.err().map(|Failure(why)| why);
         }
-        Err(error) => visit.fault = Some(error.to_string()),
+        Err(error) => {
+            visit.fault = Some(error.to_string());
+            visit.tip = tip(&visit).await;
+        }
     }
     if visit.fault.is_none() && visit.found.len() > 1 {
         visit.try_each(&options).await;
     }
     visit
+}
+
+/// What stands in the way, as the network shows it to who comes with nothing but TCP.
+async fn tip(visit: &Visit) -> Option<&'static str> {
+    if visit.found.is_empty() {
+        return Some(NO_NAME);
+    }
+    let addresses: Vec<_> = visit.found.iter().map(|it| (it.ip, visit.place.address.port).into()).collect();
+    let connecting = TcpStream::connect::<&[SocketAddr]>(&addresses);
+    match tokio::time::timeout(TCP_LIMIT, connecting).await {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Some(NO_PORT),
+        Err(_) => Some(NO_MACHINE),
+        Ok(Ok(_) | Err(_)) => None, // it has been told
+    }
 }
 
 async fn look_up(address: &Address) -> Vec<IpAddr> {
@@ -176,14 +205,17 @@ impl Visit {
 
     pub(super) fn problem(&self) -> Option<String> {
         let fault = self.fault.as_ref()?;
-        Some(match &self.place.advertised_to {
-            None => fault.clone(),
-            Some(to) => format!(
-                "{fault} (the address that {} advertises, as {to} says; can it be reached from here? If not, its \
-                 advertised.listeners are to be changed)",
-                self.place.who()
-            ),
-        })
+        let remarks: Vec<String> =
+            [self.tip.map(str::to_owned), self.advertised()].into_iter().flatten().collect();
+        Some(if remarks.is_empty() { fault.clone() } else { format!("{fault} ({})", remarks.join("; ")) })
+    }
+
+    fn advertised(&self) -> Option<String> {
+        let (to, who) = (self.place.advertised_to.as_ref()?, self.place.who());
+        Some(format!(
+            "the address that {who} advertises, as {to} says: if it runs and this cannot be reached from here, its \
+             advertised.listeners are to be changed"
+        ))
     }
 }
 
