@@ -54,9 +54,10 @@ usage: cargo xtask COMMAND [OPTIONS]
                       with --nodes 3 a cluster of so many (racks r0, r1, ...; replication 3, in sync 2);
                       tried: 4.4.0, 3.9.1, and with a ZooKeeper beside them 2.8.2 and 1.1.1
                 down  [--dir DIR | --all] [--delete]
-                stop  --dir DIR [--kill]      start --dir DIR      with the same port and data
-                freeze --dir DIR              thaw  --dir DIR      alive, but silent
+                stop  [--dir DIR] [--kill]    start [--dir DIR]    with the same port and data
+                freeze [--dir DIR]            thaw  [--dir DIR]    alive, but silent
                       of a cluster: down, stop, start, freeze and thaw take --node N for one of its nodes (1, 2, ...)
+                      without --dir: the one that runs
                 tool  CLASS ARGS...           a Java tool of Kafka: TopicCommand, GetOffsetShell, ...
   generate    the protocol's messages in Rust, from the schemas in the jar of Kafka's clients
                 --check             only say whether what is committed is what would be written

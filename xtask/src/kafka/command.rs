@@ -41,7 +41,8 @@ fn up(mut args: Args) -> Result<()> {
     }
     let cluster = Cluster::create(&dir, count, &Settings { version, port, set })?;
     cluster.start()?;
-    eprintln!("Kafka {} is up; to stop it: {}", cluster.version(), how_to_stop(cluster.dir())?);
+    let (version, dir) = (cluster.version(), cluster.dir());
+    eprintln!("Kafka {version} is up in {}; to stop it: {}", dir.display(), how_to_stop(dir)?);
     println!("{}", cluster.bootstrap());
     Ok(())
 }
@@ -138,8 +139,11 @@ fn with_target(mut args: Args, act: impl FnOnce(&Target) -> Result<()>) -> Resul
     let dir = args.value("--dir")?;
     let id = args.parsed("--node", "the number of a node")?;
     args.finish()?;
-    let Some(dir) = dir else { return misuse("which Kafka? --dir DIR names its folder") };
-    let target = Target { cluster: Cluster::open(Path::new(&dir))?, id };
+    let cluster = match dir {
+        Some(dir) => Cluster::open(Path::new(&dir))?,
+        None => the_one_meant()?,
+    };
+    let target = Target { cluster, id };
     target.node()?;
     act(&target)
 }
@@ -151,12 +155,25 @@ fn every_one() -> Result<Vec<Cluster>> {
     Ok(dirs.filter_map(|dir| Cluster::open(&dir).ok()).collect())
 }
 
+/// The one that runs, or else the only one there is.
+fn the_one_meant() -> Result<Cluster> {
+    let mut all = every_one()?;
+    if all.len() == 1 { Ok(all.remove(0)) } else { the_running_one() }
+}
+
 fn the_running_one() -> Result<Cluster> {
     let mut running: Vec<_> = every_one()?.into_iter().filter(Cluster::is_running).collect();
-    match (running.pop(), running.is_empty()) {
-        (Some(cluster), true) => Ok(cluster),
-        (Some(_), false) => misuse("several brokers run; name one with --dir, or take --all"),
-        (None, _) => fail(format!("no Kafka runs below {}", folder("")?.display())),
+    match running.len() {
+        0 => fail(format!(
+            "no Kafka runs below {}; --dir DIR names one that is elsewhere",
+            folder("")?.display()
+        )),
+        1 => Ok(running.remove(0)),
+        _ => {
+            let each =
+                running.iter().map(|it| format!("\n  --dir {}  ({})", it.dir().display(), it.bootstrap()));
+            misuse(format!("several Kafkas run; name one:{}", each.collect::<String>()))
+        }
     }
 }
 
