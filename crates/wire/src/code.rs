@@ -9,7 +9,7 @@ use std::fmt;
 /// The number with which a broker says what went wrong, or that nothing did.
 ///
 /// Any number can come from the wire; those that Kafka 4.4 does not have are named `UNKNOWN(n)`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub i16);
 
 impl Code {
@@ -39,6 +39,13 @@ impl Code {
     /// The table has no gaps and begins at -1.
     fn entry(self) -> Option<&'static Entry> {
         TABLE.get(usize::try_from(i32::from(self.0) + 1).ok()?)
+    }
+}
+
+/// As `Code(FENCED_INSTANCE_ID)`: nobody knows the numbers by heart.
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({})", self.name())
     }
 }
 
