@@ -23,7 +23,9 @@ pub enum Event {
         /// Where.
         address: Address,
     },
-    /// A connection failed or broke; it is tried again after the pause.
+    /// A connection failed or broke; it is tried again after the pause. Told for every attempt, so during an outage some
+    /// ten times in the first minute and then every few seconds; a log for people may want one in each, until
+    /// [`Event::Connected`] tells the same address.
     Retrying {
         /// Which broker.
         peer: Peer,
@@ -211,7 +213,12 @@ impl fmt::Display for Event {
         match self {
             Self::Connected { peer: Peer::Seed(_), address } => write!(f, "connected to {address}"),
             Self::Connected { peer, address } => write!(f, "connected to {} at {address}", who(*peer)),
-            Self::Retrying { address, reason, .. } => write!(f, "{address}: {reason}; trying again"),
+            Self::Retrying { peer: Peer::Seed(_), address, reason, .. } => {
+                write!(f, "{address}: {reason}; trying again")
+            }
+            Self::Retrying { peer, address, reason, .. } => {
+                write!(f, "{} at {address}: {reason}; trying again", who(*peer))
+            }
             Self::Throttled { address, pause, .. } => {
                 write!(f, "{address}: the broker holds us back, by a quota; asking again in {pause:?}")
             }
@@ -327,7 +334,7 @@ mod tests {
             (Event::Connected { peer, address: address.clone() }, "connected to broker 1 at kafka:9092"),
             (
                 Event::Retrying { peer, address, reason, pause },
-                "kafka:9092: the broker closed the connection; trying again",
+                "broker 1 at kafka:9092: the broker closed the connection; trying again",
             ),
             (Event::TopicFound { topic: "t".into(), partitions: 1 }, "topic t is there, with 1 partition"),
             (
