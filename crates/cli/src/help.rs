@@ -7,7 +7,8 @@ Examples:
   ottla read orders                           from the oldest record on, and follow
   ottla read orders --tail 10                 the last ten records
   ottla read orders --from @-15m --json       what came in the last quarter of an hour, and follow
-  ottla read orders --key 4711 --from '@yesterday 12:00' --until '@yesterday 18:00' --json
+  ottla read orders --key '/^4711$/' --from '@yesterday 12:00' --until '@yesterday 18:00' --json
+                                              yesterday afternoon's with the key 4711
   ottla offsets orders                        how far its partitions reach
   ottla doctor                                why a cluster cannot be reached
   echo hello | ottla -b kafka:9092 produce orders
@@ -40,9 +41,9 @@ Reading ends with exit code 0 at --until, after --count records, or by Ctrl-C. I
 gives up with exit code 1; once one was, it waits through outages. Where records do not go to the terminal, a line there
 says how far it is and how fast; with --until end or -n also how long it will take.
 
-With -g a record counts as done, and is committed, once it is written to standard output; of a pipe that ends early
-(head), what it held is done too, so say how many with -n. --from is then for partitions that the group has no offset
-for. Partitions go to other members when these come, and come back when they go; when they are given up, what was
+With -g records count as done, and are committed, once the whole batch that they came in is written to standard output.
+To stop after some say how many with -n, which is exact; a pipe that ends early (head) took batches or none, whatever was
+looked at of them. --from is then for partitions that the group has no offset for. Partitions go to other members when these come, and come back when they go; when they are given up, what was
 printed is committed first. Ctrl-C commits and leaves the group.
 
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and

@@ -55,7 +55,7 @@ async fn committed(
         let members: Vec<&str> = description.members.iter().map(|member| member.client_id.as_str()).collect();
         let (count, names) = (counted(members.len(), "member"), members.join(", "));
         return Err(Failure(format!(
-            "group {group} has {count} ({names}), who would commit over it; stop them first"
+            "group {group} has {count} ({names}), who would commit over it; stop that first"
         )));
     }
     let rows = groups.lag(&description).await?;
