@@ -11,6 +11,10 @@ use ottla::{Address, Code, Event, Peer, TopicPartition};
 pub(crate) struct News {
     /// Whether any broker ever answered.
     reached: bool,
+    /// Whether that was where the cluster says that a broker is, and not only a bootstrap address.
+    reached_node: bool,
+    /// Whether a broker failed, and none was reached yet but for bootstrap addresses.
+    astray: bool,
     /// Addresses that failed since they last answered, and why they did the last time.
     down: BTreeMap<String, String>,
     /// Whether it was told that all of several brokers are gone.
@@ -29,8 +33,8 @@ pub(crate) struct News {
 impl News {
     /// Takes in an event; the note says what changed, if anything that matters did.
     pub(crate) fn tell(&mut self, event: Event) -> Option<String> {
-        if let Event::Connected { address, .. } = &event {
-            return self.connected(address);
+        if let Event::Connected { peer, address } = &event {
+            return self.connected(*peer, address);
         }
         let note = event.to_string();
         self.is_news(event).then_some(note)
@@ -39,11 +43,13 @@ impl News {
     /// What a reader tells only when it changes is news each time. Faults are not: the reader returns them.
     fn is_news(&mut self, event: Event) -> bool {
         match event {
-            Event::Retrying { address, reason, .. } => {
+            Event::Retrying { peer, address, reason, .. } => {
+                self.astray |= matches!(peer, Peer::Node(_)) && !self.reached_node;
                 self.down.insert(address.to_string(), reason).is_none()
             }
             Event::Unreachable { .. } => self.unreachable(),
             Event::LeaderMissing { at } => {
+                self.astray = false; // the cluster knows about it
                 self.leaderless.insert(at);
                 true
             }
@@ -88,6 +94,17 @@ impl News {
         self.reached
     }
 
+    /// Whether none of the brokers can be reached, where it was a bootstrap address that told of them.
+    pub(crate) fn astray(&self) -> bool {
+        self.astray
+    }
+
+    /// Why those do not answer that are known to be down, address by address.
+    pub(crate) fn why_down(&self) -> String {
+        let each: Vec<String> = self.down.iter().map(|(address, why)| format!("{address}: {why}")).collect();
+        each.join("; ")
+    }
+
     /// Why none did, address by address.
     pub(crate) fn why_unreached(&self, bootstrap: &[Address]) -> String {
         let why = |address: &Address| {
@@ -98,8 +115,11 @@ impl News {
         bootstrap.iter().map(why).collect::<Vec<_>>().join("; ")
     }
 
-    fn connected(&mut self, address: &Address) -> Option<String> {
+    fn connected(&mut self, peer: Peer, address: &Address) -> Option<String> {
         self.reached = true;
+        if let Peer::Node(_) = peer {
+            (self.reached_node, self.astray) = (true, false);
+        }
         self.outage = false;
         self.down.remove(&address.to_string()).map(|_| format!("{address}: reachable again"))
     }
@@ -203,6 +223,30 @@ mod tests {
         assert_eq!(why, "kafka:1: timed out; kafka:2: no answer yet");
         news.tell(connected(2));
         assert!(news.reached());
+    }
+
+    #[test]
+    fn brokers_that_are_not_where_they_are_said_to_be_lead_astray() {
+        let mut news = News::default();
+        let seed = Event::Connected { peer: Peer::Seed(0), address: address(1) };
+        let lost = |id| Event::Retrying {
+            peer: Peer::Node(id),
+            address: address(1 + id as u16),
+            reason: "refused".to_owned(),
+            pause: Duration::ZERO,
+        };
+        news.tell(seed.clone());
+        assert!(news.reached() && !news.astray());
+        news.tell(lost(1));
+        news.tell(seed);
+        assert!(news.astray());
+        assert_eq!(news.why_down(), "kafka:2: refused");
+        news.tell(Event::LeaderMissing { at: at(0) });
+        assert!(!news.astray());
+        news.tell(lost(1));
+        news.tell(connected(3));
+        news.tell(lost(2));
+        assert!(!news.astray());
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn a_broker_that_cannot_be_reached_where_it_is_said_to_be() {
     assert_eq!(ended.code, Some(1));
     let text = ended.text();
     assert!(text.contains("no such name: is it spelt right"), "{text}");
-    assert!(text.contains("; the address that broker 2 advertises, as "), "{text}");
+    assert!(text.contains("It is the address that broker 2 advertises, as "), "{text}");
     assert!(text.contains("so that they cannot be read: orders "), "{text}");
 }
 

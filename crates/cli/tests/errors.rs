@@ -169,8 +169,9 @@ fn advertised() -> Case {
     let bootstrap = cluster.bootstrap();
     let dead = closed_port().rsplit_once(':').unwrap().1.parse().unwrap();
     cluster.change(|cluster| cluster.set_address(1, "127.0.0.1", dead).unwrap());
+    let mut lines = at(&bootstrap, "read orders");
     let ended = ottla("doctor").broker(&bootstrap).run();
-    let mut lines = vec!["$ ottla doctor".to_owned()];
+    lines.push("$ ottla doctor".to_owned());
     let problems = ended.text().lines().skip_while(|line| !line.contains("problem"));
     lines.extend(tidy(&problems.collect::<Vec<_>>().join("\n")).lines().map(str::to_owned));
     lines.push(format!("(exit code {})", ended.code.unwrap()));

@@ -51,6 +51,38 @@ fn a_command_that_reaches_nobody_says_why_and_gives_up() {
     }
 }
 
+/// What a wrong advertised listener does to commands: the bootstrap address answers, and all else leads nowhere.
+#[test]
+fn a_command_that_is_led_astray_says_so_and_gives_up() {
+    let cluster = Cluster::with_orders(2);
+    cluster.append(0, &["a"]);
+    let (bootstrap, dead) = (cluster.bootstrap(), closed_port());
+    cluster.change(|cluster| cluster.set_address(1, "127.0.0.1", dead).unwrap());
+    let lines = [
+        "read orders",
+        "read orders --tail 3",
+        "read -g billing orders",
+        "bench orders --count 1",
+        "produce orders",
+    ];
+    let running = lines.map(|line| {
+        let command = ottla(line).broker(&bootstrap);
+        (line, thread::spawn(move || command.run_with(b"b\n")))
+    });
+    for (line, running) in running {
+        let ended = running
+            .join()
+            .unwrap()
+            .failed("no broker could be reached within 10 s where the cluster says that it is: ");
+        assert!(
+            ended.stderr.contains(&format!("127.0.0.1:{dead}: cannot connect")),
+            "{line}: {}",
+            ended.stderr
+        );
+        assert!((PATIENCE..PATIENCE + SLACK).contains(&ended.took), "{line} took {:?}", ended.took);
+    }
+}
+
 /// Answers every connection with `answer`, once something was asked.
 fn stranger(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

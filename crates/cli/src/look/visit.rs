@@ -29,7 +29,7 @@ const NO_BROKER: &str =
 
 const NO_NAME: &str = "this machine knows no such name: is it spelt right, and known where this runs?";
 const NO_PORT: &str = "nothing listens there: is the port right, and does the broker run?";
-const NO_MACHINE: &str = "nothing answers there: a firewall, another network, or no machine at all";
+const NO_MACHINE: &str = "nothing answers there: a firewall, another network, or no machine at all?";
 
 /// So long a machine gets to show that it is there.
 const TCP_LIMIT: Duration = Duration::from_secs(2);
@@ -207,14 +207,14 @@ impl Visit {
         let fault = self.fault.as_ref()?;
         let remarks: Vec<String> =
             [self.tip.map(str::to_owned), self.advertised()].into_iter().flatten().collect();
-        Some(if remarks.is_empty() { fault.clone() } else { format!("{fault} ({})", remarks.join("; ")) })
+        Some(if remarks.is_empty() { fault.clone() } else { format!("{fault} ({})", remarks.join(" ")) })
     }
 
     fn advertised(&self) -> Option<String> {
         let (to, who) = (self.place.advertised_to.as_ref()?, self.place.who());
         Some(format!(
-            "the address that {who} advertises, as {to} says: if it runs and this cannot be reached from here, its \
-             advertised.listeners are to be changed"
+            "It is the address that {who} advertises, as {to} says: if that runs and this cannot be reached from here, \
+             its advertised.listeners are to be changed."
         ))
     }
 }

@@ -1,6 +1,9 @@
 //! Batches on their way to the leaders of their partitions.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use ottla::{Address, Code, Event, Options, Peer, raw::Connection};
@@ -19,7 +22,7 @@ use super::Batches;
 use crate::{
     news::News,
     tell::{self, Failure},
-    watch::{PATIENCE, unreached},
+    watch::{PATIENCE, astray, unreached},
 };
 
 /// How long a broker may wait for its replicas, in ms; below the time that we wait for its answer.
@@ -48,6 +51,8 @@ pub(crate) struct Delivery {
     /// To any broker, for what any broker can answer.
     contact: Option<(Address, Connection)>,
     leaders: BTreeMap<i32, Connection>,
+    /// When the first leader failed, as long as none was reached.
+    astray: Astray,
     producer: (i64, i16),
     /// Of the next record, by partition.
     sequences: Vec<i32>,
@@ -61,6 +66,17 @@ struct Cluster {
     topic_id: Uuid,
     /// By partition.
     leaders: Vec<Option<i32>>,
+}
+
+/// Whether the cluster sends us to brokers that are not there.
+#[derive(Debug, Default, Clone, Copy)]
+enum Astray {
+    #[default]
+    Unknown,
+    /// None was reached, and this is when the first of them failed.
+    Since(Instant),
+    /// One was there.
+    No,
 }
 
 /// A batch as it is sent, over and over if need be.
@@ -80,6 +96,7 @@ impl Delivery {
             cluster: Cluster::default(),
             contact: None,
             leaders: BTreeMap::new(),
+            astray: Astray::default(),
             producer: (-1, -1),
             sequences: Vec::new(),
             written: 0,
@@ -176,12 +193,26 @@ impl Delivery {
             return Ok(Some((batches, format!("broker {leader} has no address"))));
         };
         match self.produce(leader, &address, &batches).await {
-            Ok(response) => self.take_response(batches, &response),
+            Ok(response) => {
+                self.astray = Astray::No;
+                self.take_response(batches, &response)
+            }
             Err(error) => {
                 self.note_lost(&address, &error);
+                self.doubt(&error)?;
                 Ok(Some((batches, error.to_string())))
             }
         }
+    }
+
+    /// Who has written nothing yet does not wait as long as who has.
+    fn doubt(&mut self, error: &ottla::Error) -> Result<(), Failure> {
+        match self.astray {
+            Astray::Unknown => self.astray = Astray::Since(Instant::now()),
+            Astray::Since(begin) if begin.elapsed() >= PATIENCE => return Err(astray(error)),
+            Astray::Since(_) | Astray::No => {}
+        }
+        Ok(())
     }
 
     async fn produce(
