@@ -317,6 +317,51 @@ fn the_partitions_of_a_busy_broker_that_froze_are_found_at_their_new_leader() {
     }
 }
 
+#[test]
+fn the_partitions_of_a_broker_that_froze_as_they_came_to_it_are_found_at_the_next() {
+    for seed in 0..10 {
+        let mut world = filled(3, 3, 10);
+        let reader = reading(&mut world, |config| config.seed = seed);
+        world.run(secs(30)); // it has long been quiet
+        world.lead("t", 1, Some(3));
+        world.run(ms(300 + 100 * seed)); // no record has come from there yet
+        world.darken(3);
+        world.run(secs(3));
+        world.lead("t", 1, Some(1));
+        world.lead("t", 2, Some(1));
+        world.fill("t", 1, 10);
+        delivers(&mut world, reader, 1, ms(1200));
+    }
+}
+
+#[test]
+fn a_broker_that_froze_after_a_quiet_second_is_doubted_before_it_was_quiet_for_ten() {
+    for quiet in [1000, 1500, 2000, 3000] {
+        let mut world = filled(3, 3, 10);
+        let reader = reading(&mut world, |_| {});
+        busy(&mut world, secs(1), &[0, 1, 2]);
+        world.run(ms(quiet));
+        world.darken(2);
+        world.run(ms(quiet + 2500));
+        world.lead("t", 1, Some(3));
+        world.fill("t", 1, 10);
+        delivers(&mut world, reader, 1, ms(1200));
+    }
+}
+
+#[test]
+fn a_leader_that_others_have_given_up_is_told_when_there_is_another() {
+    let mut world = filled(3, 3, 10);
+    let reader = reading(&mut world, |_| {});
+    settle(&mut world);
+    world.stop(2, Leaders::Move);
+    let changed = |w: &World| {
+        let mut events = w.events(reader);
+        events.any(|event| matches!(event, Event::LeaderChanged { at, .. } if at.partition == 1))
+    };
+    world.until(secs(5), "it is told", changed);
+}
+
 /// Records come to these partitions all the time.
 fn busy(world: &mut World, time: Duration, partitions: &[i32]) {
     let end = world.elapsed() + time;

@@ -167,9 +167,9 @@ impl<K> Builder<K> {
     }
 
     /// How long a broker may hold a fetch that has nothing to return; 10 s (`fetch.max.wait.ms`). Seeking, resuming and
-    /// closing do not wait for it. Longer means fewer questions while nothing comes, and that a broker that freezes
-    /// meanwhile is doubted later: a second after this time. One that had records a moment ago is asked to wait for a second
-    /// at most, unless [`min_bytes`](Self::min_bytes) is set.
+    /// closing do not wait for it. A broker that had records a moment ago is asked to hold one for a second only, and for
+    /// twice as long each time that none come (unless [`min_bytes`](Self::min_bytes) is set). Longer means fewer questions
+    /// while nothing comes for long, and that a broker that freezes meanwhile is doubted later: a second after this time.
     pub fn max_wait(mut self, wait: Duration) -> Self {
         self.config.max_wait = wait;
         self

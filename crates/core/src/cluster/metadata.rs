@@ -612,11 +612,12 @@ impl Machine {
         let at = cursor.at.clone();
         if let Some(node) = to.and_then(|id| self.nodes.get_mut(&Peer::Node(id))) {
             node.cursors.push(index);
+            node.expect_records();
         }
         self.recount(index);
         if let Some(leader) = to
+            && self.cursors[index].led_by(leader)
             && !matches!(self.cursors[index].phase, Phase::Idle)
-            && (std::mem::take(&mut self.cursors[index].told_leaderless) || from.is_some())
         {
             self.tell(Event::LeaderChanged { at, leader });
         }

@@ -16,6 +16,11 @@ pub enum Peer {
     Node(i32),
 }
 
+/// So long a broker is asked to wait where records came a moment ago, or may soon; while none come, twice as long each
+/// time, up to `max_wait`. It costs nothing while they come, and a few questions when they end, and one that froze is
+/// noticed before it has been quiet for as long again.
+const BUSY_WAIT: Duration = Duration::from_secs(1);
+
 /// Which of a broker's connections a request takes.
 ///
 /// A broker serves one request of a connection at a time, so a parked one blocks those behind it.
@@ -96,8 +101,8 @@ pub(crate) struct Node {
     pub(crate) dirty: bool,
     /// An answer is late, and nothing came from there since.
     pub(crate) silent: bool,
-    /// It had records when it was asked last.
-    pub(crate) busy: bool,
+    /// How long the next fetch on the long lane may be held, if `max_wait` allows.
+    pub(crate) long_wait: Duration,
     /// No fetch is sent until then.
     pub(crate) muted_until: Option<Instant>,
     /// When the connections of these lanes have answered last.
@@ -137,7 +142,7 @@ impl Node {
             not_spoken: 0,
             dirty: true,
             silent: false,
-            busy: false,
+            long_wait: BUSY_WAIT,
             muted_until: None,
             heard: BTreeMap::new(),
             throttled: BTreeMap::new(),
@@ -152,6 +157,15 @@ impl Node {
             self.not_spoken = 0;
             self.backoff.reset();
         }
+    }
+
+    /// Records came, or a partition that may have some.
+    pub(crate) fn expect_records(&mut self) {
+        self.long_wait = BUSY_WAIT;
+    }
+
+    pub(crate) fn was_quiet_for(&mut self, wait: Duration) {
+        self.long_wait = (wait * 2).max(BUSY_WAIT);
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -80,6 +80,8 @@ pub(crate) struct Cursor {
     pub(crate) gone: bool,
     /// That it has no leader was told.
     pub(crate) told_leaderless: bool,
+    /// The last leader that it had.
+    last_leader: Option<i32>,
     /// Where to begin if nothing is committed.
     pub(crate) start: Start,
     /// In a group, while it is ours.
@@ -111,6 +113,7 @@ impl Cursor {
             retry_at: None,
             gone: false,
             told_leaderless: false,
+            last_leader: None,
             start: Start::default(),
             stake: None,
             remembered: None,
@@ -122,6 +125,12 @@ impl Cursor {
         let mut cursor = Self::new(at, topic, Aim::Start(start), None);
         (cursor.phase, cursor.start) = (Phase::Idle, start);
         cursor
+    }
+
+    /// Takes in who leads it; whether that is worth a word.
+    pub(crate) fn led_by(&mut self, leader: i32) -> bool {
+        let before = self.last_leader.replace(leader);
+        std::mem::take(&mut self.told_leaderless) || before.is_some_and(|before| before != leader)
     }
 
     /// Whether records may be asked for now, room apart.

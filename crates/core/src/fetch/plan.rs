@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     cursors: Vec<usize>,
     max_bytes: i32,
     sent: Instant,
+    /// How long the broker may hold it.
+    wait: Duration,
 }
 
 impl Plan {
@@ -51,10 +53,6 @@ impl Plan {
         self.cursors
     }
 }
-
-/// A broker that had records a moment ago is asked to wait no longer for the next: it costs nothing while they come, and one
-/// more question when they end. One that froze is noticed so before `max_wait` has passed.
-const BUSY_WAIT: Duration = Duration::from_secs(1);
 
 /// No fetch asks for less; so little room is none.
 const SMALLEST_REPLY: usize = 64 << 10;
@@ -119,14 +117,14 @@ impl Machine {
             }
             _ => {
                 known.express_wait = Duration::ZERO;
-                match known.busy && self.config.min_bytes <= 1 {
-                    true => self.config.max_wait.min(BUSY_WAIT),
-                    false => self.config.max_wait,
+                match self.config.min_bytes {
+                    ..=1 => known.long_wait.min(self.config.max_wait),
+                    _ => self.config.max_wait,
                 }
             }
         };
         let ask = self.fetch_ask(&cursors, wait, max_bytes);
-        let plan = Plan { lane, cursors: cursors.clone(), max_bytes, sent: now };
+        let plan = Plan { lane, cursors: cursors.clone(), max_bytes, sent: now, wait };
         let request = self.send(now, peer, lane, Body::Fetch(ask), Purpose::Fetch(plan));
         for cursor in cursors {
             self.cursors[cursor].live = Some(Live { request, lane });
@@ -214,7 +212,11 @@ impl Machine {
         }
         self.serve_last(node, &served);
         if let Some(known) = self.nodes.get_mut(&Peer::Node(node)) {
-            known.busy = !served.is_empty() || (known.busy && plan.lane == Lane::Express);
+            if !served.is_empty() {
+                known.expect_records();
+            } else if plan.lane == Lane::Long && now >= plan.sent + plan.wait {
+                known.was_quiet_for(plan.wait);
+            }
         }
         self.slow_down(now, node, plan, served.is_empty());
         if plan.lane == Lane::Long && served.is_empty() {
