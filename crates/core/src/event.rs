@@ -23,9 +23,8 @@ pub enum Event {
         /// Where.
         address: Address,
     },
-    /// A connection failed or broke; it is tried again after the pause. Told for every attempt, so during an outage some
-    /// ten times in the first minute and then every few seconds; a log for people may want one in each, until
-    /// [`Event::Connected`] tells the same address.
+    /// A connection failed or broke; it is tried again after the pause. Told for every attempt, which is every few seconds
+    /// in a long outage; a log for people may want one of each address, until [`Event::Connected`] names it again.
     Retrying {
         /// Which broker.
         peer: Peer,
