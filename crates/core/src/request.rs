@@ -185,7 +185,7 @@ pub enum AskError {
         ours: String,
     },
     /// The broker does not speak this API at all.
-    #[error("the broker does not speak {api}")]
+    #[error("the broker does not speak {api}{}", controller(.api))]
     Absent {
         /// The API's name.
         api: &'static str,
@@ -193,6 +193,11 @@ pub enum AskError {
     /// The request does not fit the version.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+/// Every broker speaks Metadata; a controller of KRaft does not.
+fn controller(api: &str) -> &'static str {
+    if api == "Metadata" { ": is this the port of a KRaft controller, not of a broker?" } else { "" }
 }
 
 /// The first Fetch version that names topics by id only.
