@@ -4,11 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ottla_wire::code::Code;
 
-use crate::{
-    cluster::Peer,
-    config::Address,
-    fault::{Fault, TopicPartition},
-};
+use crate::{address::Address, cluster::Peer, fault::Fault, partition::TopicPartition};
 
 /// Something that happened inside a reader.
 ///

@@ -3,6 +3,7 @@
 //! It has no socket, no task and no clock. Whoever drives it tells it what happened and when, and carries out what
 //! it asks for; so all of its schedules can be run in a test, with a clock wound by hand.
 
+mod address;
 mod backoff;
 mod cluster;
 mod config;
@@ -11,14 +12,16 @@ mod fault;
 mod fetch;
 mod group;
 mod machine;
+mod partition;
 mod request;
 mod timer;
 mod verdict;
 
+pub use address::Address;
 pub use cluster::{Lane, Peer};
-pub use config::{Address, Config, GroupConfig, MissingTopic, OnOutOfRange, Start, Subscription, Until};
+pub use config::{Config, GroupConfig, MissingTopic, OnOutOfRange, Start, Subscription, Until};
 pub use event::Event;
-pub use fault::{Fault, Lost, TopicPartition};
+pub use fault::{Fault, Lost};
 pub use fetch::{
     ledger::{Account, Buffered, Lease, Ledger},
     queue::{Part, Take},
@@ -33,5 +36,6 @@ pub use group::{
     tenure::{AckError, Tenure},
 };
 pub use machine::{Machine, NotRead};
+pub use partition::TopicPartition;
 pub use request::{AskError, Asked, Body, FetchAsk, KnowsInstances, Reply, Request};
 pub use timer::Why;

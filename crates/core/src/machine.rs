@@ -16,7 +16,7 @@ use crate::{
     cluster::{Lane, Peer, metadata::Metadata, node::Node, topic::Topic},
     config::{Config, Start},
     event::Event,
-    fault::{Fault, Lost, TopicPartition},
+    fault::{Fault, Lost},
     fetch::{
         cursor::{Cursor, Phase},
         ledger::Ledger,
@@ -27,6 +27,7 @@ use crate::{
         turn::TurnState,
     },
     group::{Group, Question},
+    partition::TopicPartition,
     request::{Body, Reply, Request},
     timer::{Timers, Why},
 };

@@ -3,7 +3,6 @@
 use super::desk::Desk;
 use super::member::Member;
 use super::offsets::Offsets;
-use super::rebalance::JoinTimer;
 use super::seats::java_hash;
 use ottla_wire::code::Code;
 use ottla_wire::message::join_group_request::JoinGroupRequestProtocol;
@@ -54,6 +53,14 @@ impl fmt::Display for GroupState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Until when the group waits for its members to join.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JoinTimer {
+    pub(super) at: Instant,
+    /// Of an empty group's first rebalance, which is prolonged by members that come: the delay, and what may be added.
+    pub(super) initial: Option<(Duration, Duration)>,
 }
 
 /// A group of the classic protocol.

@@ -1,20 +1,12 @@
 //! How a group gets from one generation to the next, and what happens when time runs out.
 
 use super::desk::Desk;
-use super::group::{Group, GroupState};
+use super::group::{Group, GroupState, JoinTimer};
 use super::member::after;
 use bytes::Bytes;
 use ottla_wire::code::Code;
 use ottla_wire::message::{JoinGroupResponse, SyncGroupResponse};
 use std::time::{Duration, Instant};
-
-/// Until when the group waits for its members to join.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JoinTimer {
-    at: Instant,
-    /// Of an empty group's first rebalance, which is prolonged by members that come: the delay, and what may be added.
-    initial: Option<(Duration, Duration)>,
-}
 
 /// What a group waits for, in the order in which it comes at the same instant.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ mod check;
 mod cover;
 mod letter;
 mod pair;
+mod range;
 
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::HumanCount;
 use ottla::{Batch, Event, Group, Reader};
 
-use super::{GROUP, TOPIC, check::Check, cover::Range};
+use super::{GROUP, TOPIC, check::Check, range::Range};
 use crate::{
     progress::{Progress, Way},
     tell::Failure,

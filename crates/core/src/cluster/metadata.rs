@@ -21,15 +21,17 @@ use super::{
     topic::Presence,
 };
 use crate::{
+    address::Address,
     backoff::Backoff,
-    config::{Address, MissingTopic, OnOutOfRange, Start},
+    config::{MissingTopic, OnOutOfRange, Start},
     event::Event,
-    fault::{Fault, TopicPartition},
+    fault::Fault,
     fetch::{
         cursor::{Cursor, Phase},
         resolve::{Aim, Resolving},
     },
     machine::{Machine, Purpose},
+    partition::TopicPartition,
     request::Body,
     timer::Why,
     verdict::{Place, Verdict, verdict},

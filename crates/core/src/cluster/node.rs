@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{backoff::Backoff, config::Address};
+use crate::{address::Address, backoff::Backoff};
 
 /// A broker as we know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,8 +11,8 @@ use crate::{
     backoff::Backoff,
     cluster::Lane,
     config::{Start, Until},
-    fault::TopicPartition,
     group::Stake,
+    partition::TopicPartition,
 };
 
 /// What a partition is doing.

@@ -23,12 +23,12 @@ use super::{
     resolve::{Aim, Resolving},
 };
 use crate::{
+    address::Address,
     cluster::{
         Lane, Peer,
         node::{EXPRESS_WAIT_MAX, FetchLane, Node},
         topic::Topic,
     },
-    config::Address,
     event::Event,
     fault::Fault,
     machine::{Machine, Purpose},

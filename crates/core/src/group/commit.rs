@@ -24,8 +24,8 @@ use super::{
 use crate::{
     cluster::{Lane, Peer},
     event::Event,
-    fault::TopicPartition,
     machine::{Machine, Purpose},
+    partition::TopicPartition,
     request::{Body, CommitAsk},
 };
 

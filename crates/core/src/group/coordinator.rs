@@ -9,8 +9,8 @@ use super::{
     verdict::{Verdict, verdict},
 };
 use crate::{
+    address::Address,
     cluster::{Lane, Peer},
-    config::Address,
     event::Event,
     machine::{Machine, Purpose},
     request::Body,

@@ -35,14 +35,8 @@ pub use self::{
     rebalance::{Rebalance, RebalanceKind},
 };
 use crate::{
-    backoff::Backoff,
-    cluster::Peer,
-    config::{Address, GroupConfig},
-    event::Event,
-    fault::{Fault, TopicPartition},
-    machine::Machine,
-    request::Reply,
-    timer::Why,
+    address::Address, backoff::Backoff, cluster::Peer, config::GroupConfig, event::Event, fault::Fault,
+    machine::Machine, partition::TopicPartition, request::Reply, timer::Why,
 };
 
 /// Our part in a group.

@@ -15,12 +15,12 @@ use crate::{
     cluster::topic::Topic,
     config::{Start, Subscription},
     event::Event,
-    fault::TopicPartition,
     fetch::{
         cursor::{Cursor, Phase as CursorPhase},
         reply::Outlined,
     },
     machine::{Machine, NotRead},
+    partition::TopicPartition,
 };
 
 /// What happens to partitions, for those who have something to do about it.

@@ -15,12 +15,13 @@ use super::{
 use crate::{
     cluster::Lane,
     event::Event,
-    fault::{Fault, TopicPartition},
+    fault::Fault,
     fetch::{
         cursor::Phase as CursorPhase,
         resolve::{Aim, Resolving},
     },
     machine::{Machine, Purpose},
+    partition::TopicPartition,
     request::{Body, RecallAsk},
 };
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// One period of owning a partition, by one assignment.
 ///

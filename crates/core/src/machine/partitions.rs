@@ -9,8 +9,9 @@ use super::{Machine, NotRead};
 use crate::{
     cluster::{Peer, topic::Topic},
     event::Event,
-    fault::{Fault, TopicPartition},
+    fault::Fault,
     fetch::{cursor::Phase, queue::Entry, turn::Turn},
+    partition::TopicPartition,
     timer::Why,
 };
 

@@ -14,7 +14,7 @@ use ottla_wire::message::{consumer_protocol_assignment, consumer_protocol_subscr
 use ottla_wire::{EncodeError, Input, Output};
 
 use super::{Assignment, Assignor, GroupMember, GroupTopics};
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// The version of an assignment: all that it says is in the first.
 const ASSIGNMENT: i16 = 0;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::{range::Range, round_robin::RoundRobin, sticky::Sticky};
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// Divides the partitions of a group's topics among its members.
 ///

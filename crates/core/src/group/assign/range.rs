@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Assignment, Assignor, GroupMember, GroupPartition, GroupTopics, order};
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// Gives each member a range of neighbouring partitions, topic by topic (Java's `RangeAssignor`).
 ///

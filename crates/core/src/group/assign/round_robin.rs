@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Assignment, Assignor, GroupMember, GroupTopics, order};
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// Deals out all partitions of all topics one by one, each to the next member that asked for its topic (Java's
 /// `RoundRobinAssignor`).

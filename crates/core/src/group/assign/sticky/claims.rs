@@ -6,8 +6,8 @@ use bytes::Bytes;
 use ottla_wire::{DecodeError, EncodeError, Input, Output};
 
 use super::Ground;
-use crate::fault::TopicPartition;
 use crate::group::assign::GroupMember;
+use crate::partition::TopicPartition;
 
 /// What came of the members' claims. Members and partitions are numbered as in [`Ground`].
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use self::claims::Claims;
 use super::{Assignment, Assignor, GroupMember, GroupTopics, order};
-use crate::fault::TopicPartition;
+use crate::partition::TopicPartition;
 
 /// Keeps partitions where they are as far as an even division allows (Java's `StickyAssignor`, KIP-54).
 ///
