@@ -175,13 +175,14 @@ impl Reading {
 
     /// Whether nothing of it is left.
     fn walk(&mut self, batch: &Batch) -> Result<bool, Error> {
-        let left = usize::try_from(self.count - self.tally.records).unwrap_or(usize::MAX);
-        let mut records = batch.records();
-        for record in records.by_ref().take(left) {
+        for record in batch {
             let record = record?;
+            if self.tally.records == self.count {
+                return Ok(false);
+            }
             self.tally.add(black_box(record.key()), black_box(record.value()));
         }
-        Ok(records.next().is_none())
+        Ok(true)
     }
 
     async fn messages<K>(&mut self, reader: &mut Reader<K>) -> Result<(), Error> {

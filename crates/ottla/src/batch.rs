@@ -174,7 +174,7 @@ impl std::fmt::Debug for Records<'_> {
 impl<'a> Iterator for Records<'a> {
     type Item = Result<Record<'a>, Error>;
 
-    #[inline]
+    #[inline(always)] // a call would move each record through memory
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.records.next()? {

@@ -82,8 +82,8 @@ impl Walk {
         self.part.turn.state()
     }
 
-    /// The next record.
-    #[inline]
+    /// The next record. Inlined wherever it is called, which is once a kind of reader: a call would move each message twice.
+    #[inline(always)]
     pub(crate) fn step(&mut self, unpacker: &mut Unpacker) -> Result<Step<Message>, Box<Damage>> {
         loop {
             if !self.part.turn.is_live() {
@@ -163,7 +163,7 @@ impl Walk {
 
 impl Open {
     /// The next record; what came before it ended at `handed`.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, handed: i64) -> Result<Option<Message>, Box<Damage>> {
         while let Some(span) = self.walk.next(&self.batch.records) {
             let span = span.map_err(|error| self.damage(error))?;
