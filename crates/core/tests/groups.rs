@@ -558,6 +558,28 @@ fn a_dead_coordinator_that_is_named_again_and_again_is_told_once() {
 }
 
 #[test]
+fn what_was_handed_out_of_a_topic_that_was_made_anew_counts_for_nothing() {
+    let mut world = filled(1, 1, 100);
+    let one = settled(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.delete_topic("t");
+    world.topic("t", 1); // between two looks
+    world.fill("t", 0, 30);
+    let recreated = |w: &World| w.events(one).any(|event| matches!(event, Event::TopicRecreated { .. }));
+    world.until(secs(70), "it is noticed", recreated);
+    let pieces = world.pieces(one, &tp("t", 0));
+    world.until(secs(5), "it is read", |w| w.pieces(one, &tp("t", 0)).len() > pieces.len());
+    let old = pieces.last().expect("something was handed out");
+    assert!(old.tenure.ack(old.from, old.to).is_err(), "it is fenced");
+    assert!(old.tenure.ack_through(old.to).is_err(), "it is fenced");
+    world.run(secs(10));
+    assert_eq!(world.cluster.committed(G, "t", 0), Some(0), "nothing of the new one is done");
+    let new = world.pieces(one, &tp("t", 0)).split_off(pieces.len());
+    assert!(new.iter().all(|piece| world.ack(one, piece)), "it is open");
+    world.until(secs(10), "it is committed", |w| w.cluster.committed(G, "t", 0) == Some(30));
+}
+
+#[test]
 fn an_answer_to_a_commit_of_before_does_not_hide_that_another_has_our_place() {
     let mut world = filled(1, 1, 10);
     let instance = |_: &mut Config, group: &mut GroupConfig| {

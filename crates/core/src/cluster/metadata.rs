@@ -472,6 +472,7 @@ impl Machine {
                 (cursor.leader_epoch, cursor.last_epoch, cursor.remembered) = (-1, -1, None);
                 continue;
             }
+            self.renew_stake(cursor);
             let until = self.config.until;
             let old =
                 self.new_turn(cursor, Phase::Resolving(Resolving::new(Aim::Start(Start::Earliest), until)));

@@ -92,6 +92,15 @@ impl Stake {
         }
     }
 
+    /// The partition is another one by the same name: what was handed out of the old one counts for nothing.
+    pub(crate) fn renew(&mut self) {
+        self.tenure.end();
+        *self = Self {
+            recalled: self.recalled.clone(),
+            ..Self::new(self.tenure.at().clone(), self.tenure.session())
+        };
+    }
+
     /// A turn ends: what it handed out and nobody has acknowledged still holds up what is committed.
     pub(crate) fn end_turn(&mut self, handed: i64) {
         if handed >= 0 {
@@ -432,6 +441,16 @@ impl Machine {
                 stake.tenure.end();
                 self.fail_commits_of(index, &CommitError::ended(stake.tenure.at()));
             }
+        }
+    }
+
+    /// The partition was made anew while it is ours.
+    pub(crate) fn renew_stake(&mut self, index: usize) {
+        let cursor = &mut self.cursors[index];
+        cursor.remembered = None;
+        if let Some(stake) = &mut cursor.stake {
+            stake.renew();
+            self.fail_commits_of(index, &CommitError::ended(&self.cursors[index].at.clone()));
         }
     }
 

@@ -73,8 +73,8 @@ const ISLANDS_MAX: usize = 1 << 20;
 pub enum AckError {
     /// The partition was given up since; what is not committed is read again by whoever owns it now.
     #[error(
-        "{0} was given up since this was handed out (a rebalance, or the end of the session): what is not committed is \
-         handed out again, to whoever owns it now"
+        "{0} was given up since this was handed out (a rebalance, the end of the session, or a topic made anew): what is \
+         not committed is handed out again, to whoever owns it now"
     )]
     Ended(TopicPartition),
     /// Messages were left behind, each of which holds up what may be committed.
@@ -94,6 +94,10 @@ impl Tenure {
     /// Which partition.
     pub fn at(&self) -> &TopicPartition {
         &self.at
+    }
+
+    pub(crate) fn session(&self) -> Arc<Session> {
+        self.session.clone()
     }
 
     /// Whether it may still be acknowledged.

@@ -275,6 +275,11 @@ impl Ward {
         }
     }
 
+    /// The topic is no more, and with it what was committed of it.
+    pub fn deleted(&mut self, topic: &str) {
+        self.parts.retain(|at, _| *at.topic != *topic);
+    }
+
     // What the coordinator accepts.
 
     /// Looks at the commits that were served since the last time. `late`: one may be of a connection that its member has

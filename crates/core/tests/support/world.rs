@@ -218,6 +218,7 @@ impl World {
         note!(self, "topic {name} is deleted");
         self.cluster.delete_topic(name).expect("there is one");
         self.truth.delete(name);
+        self.wards.values_mut().for_each(|ward| ward.deleted(name));
         self.settle();
     }
 
