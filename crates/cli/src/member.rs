@@ -1,6 +1,6 @@
 //! A reader's part in a group: what was printed is done, and only that.
 
-use std::{sync::Arc, time::Duration};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use ottla::{
     Assignor, Batch, Builder, CommitOffset, Control, Error, Group, Partitions, Range, Reader, Rebalance,
@@ -19,8 +19,8 @@ pub(crate) struct Member {
     commits: bool,
     /// Partitions that are given up as soon as what was printed of them is acknowledged.
     revoked: mpsc::UnboundedReceiver<Revoked>,
-    /// Where printing stopped within a batch.
-    cut: Option<(TopicPartition, CommitOffset)>,
+    /// Where printing stopped within a batch, once everything before is written out.
+    cut: Rc<RefCell<Option<(TopicPartition, CommitOffset)>>>,
 }
 
 impl Member {
@@ -45,7 +45,8 @@ impl Member {
             builder = builder.instance_id(&**instance);
         }
         let reader = builder.open()?;
-        let member = Self { control: reader.control(), commits: membership.commit, revoked, cut: None };
+        let member =
+            Self { control: reader.control(), commits: membership.commit, revoked, cut: Rc::default() };
         Ok((reader, member))
     }
 
@@ -59,11 +60,12 @@ impl Member {
     }
 
     /// Nothing is printed from `offset` on.
-    pub(crate) fn cut(&mut self, batch: &Batch, offset: i64) {
+    pub(crate) fn cut(&self, batch: &Batch, offset: i64, output: &mut Output) {
         if self.commits {
             let leader_epoch = batch.leader_epoch();
             let offset = CommitOffset { offset, leader_epoch, ..CommitOffset::default() };
-            self.cut = Some((batch.topic_partition(), offset));
+            let (at, cut) = (batch.topic_partition(), self.cut.clone());
+            output.mark(move || *cut.borrow_mut() = Some((at, offset)));
         }
     }
 
@@ -76,7 +78,7 @@ impl Member {
     pub(crate) async fn close<K>(self, reader: Reader<K>) -> Result<(), Error> {
         let Self { control, revoked, cut, .. } = self;
         drop(revoked); // nothing more is printed
-        let cut = match cut {
+        let cut = match cut.take() {
             Some(cut) => {
                 let commit = tokio::time::timeout(CUT_COMMIT, control.commit_offsets([cut]));
                 commit.await.unwrap_or(Ok(()))

@@ -77,7 +77,13 @@ async fn print<K>(
         failure = watch_all(events, &plan.brokers, |note| progress.note(note), |event| stats.see(event)) => Err(failure),
         end = reading.run(&mut output) => end,
     };
-    if !matches!(end, Ok(End::Reached | End::Unwanted)) {
+    // Where nobody reads it any more that takes no time; a member has to know what was written before.
+    let is_out = match end {
+        Ok(End::Reached) => true,
+        Ok(End::Unwanted) => reading.member.is_none(),
+        _ => false,
+    };
+    if !is_out {
         let grace = if reading.member.is_some() { MEMBER_GRACE } else { GRACE };
         let _ = tokio::time::timeout(grace, output.finish()).await;
     }
@@ -291,7 +297,7 @@ impl<'a, K> Reading<'a, K> {
     fn acknowledge(&mut self, batch: &Batch, left: Option<Result<Record<'_>, Error>>, output: &mut Output) {
         match (&mut self.member, left) {
             (Some(member), None) => member.printed(batch.clone(), output),
-            (Some(member), Some(Ok(left))) => member.cut(batch, left.offset),
+            (Some(member), Some(Ok(left))) => member.cut(batch, left.offset, output),
             (Some(_), Some(Err(_))) | (None, _) => {}
         }
     }

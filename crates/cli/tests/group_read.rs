@@ -168,6 +168,27 @@ fn what_did_not_get_out_is_not_committed() {
     assert_eq!(members(&cluster), 0);
 }
 
+/// The same where printing stops within a batch, whose last commit waits for nothing but the output.
+#[test]
+fn a_count_that_did_not_get_out_is_not_committed() {
+    let cluster = Cluster::with_orders(1);
+    let line = "x".repeat(1000);
+    cluster.append(0, &vec![line.as_str(); 300]); // one batch, more than the pipe holds
+    let mut running = cluster.ottla("read -g g orders -n 200").start();
+    let mut stdout = running.stdout();
+    stdout.read_exact(&mut [0; 1]).unwrap();
+    running.signal("INT");
+    assert_eq!(running.wait(), Some(0), "{}", running.notes());
+    let printed =
+        BufReader::new(stdout).lines().filter(|line| line.as_ref().is_ok_and(|l| l.len() >= 999)).count();
+    let offset = cluster.change(|cluster| cluster.committed("g", "orders", 0)).unwrap_or(0);
+    assert!(printed < 200 && offset as usize <= printed + 1, "{offset} are committed, {printed} came out");
+    let full = cluster.ottla("read -g full orders -n 200 -o /dev/full").run();
+    full.failed("No space left on device");
+    let offset = cluster.change(|cluster| cluster.committed("full", "orders", 0)).unwrap_or(0);
+    assert_eq!(offset, 0);
+}
+
 /// Nobody takes what the first one prints; the second one gets its share all the same.
 #[test]
 fn a_stuck_output_holds_up_no_other_member() {
