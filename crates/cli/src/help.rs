@@ -43,8 +43,9 @@ says how far it is and how fast; with --until end or -n also how long it will ta
 
 With -g records count as done, and are committed, once the whole batch that they came in is written to standard output.
 To stop after some say how many with -n, which is exact; a pipe that ends early (head) took batches or none, whatever was
-looked at of them. --from is then for partitions that the group has no offset for. Partitions go to other members when these come, and come back when they go; when they are given up, what was
-printed is committed first. Ctrl-C commits and leaves the group.
+looked at of them. --from is then for partitions that the group has no offset for. Partitions go to other members when
+these come, and come back when they go; when they are given up, what was printed is committed first. Ctrl-C commits and
+leaves the group.
 
 JSON: topic, partition, offset, timestamp, timestamp_type (create or append), leader_epoch, key, value and
 headers (an array of [name, value]). Null is null; bytes that are not UTF-8 become {\"base64\": \"...\"}. With --key-as

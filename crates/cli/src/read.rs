@@ -77,13 +77,8 @@ async fn print<K>(
         failure = watch_all(events, &plan.brokers, |note| progress.note(note), |event| stats.see(event)) => Err(failure),
         end = reading.run(&mut output) => end,
     };
-    // Where nobody reads it any more that takes no time; a member has to know what was written before.
-    let is_out = match end {
-        Ok(End::Reached) => true,
-        Ok(End::Unwanted) => reading.member.is_none(),
-        _ => false,
-    };
-    if !is_out {
+    // Where nobody reads it any more that takes no time, and a member has to know what was written before.
+    if !matches!(end, Ok(End::Reached)) {
         let grace = if reading.member.is_some() { MEMBER_GRACE } else { GRACE };
         let _ = tokio::time::timeout(grace, output.finish()).await;
     }

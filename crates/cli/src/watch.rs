@@ -10,7 +10,7 @@ use crate::{news::News, tell::Failure};
 /// How long a command waits for the first broker.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-const DOCTOR: &str = "ottla doctor looks closer";
+const DOCTOR: &str = "; ottla doctor looks closer";
 
 /// Passes notes on to `tell`. Ends only when no broker was reached in time; once one was, outages are waited through.
 pub(crate) async fn watch(events: Events, bootstrap: &[Address], tell: impl Fn(&str)) -> Failure {
@@ -48,12 +48,11 @@ pub(crate) async fn watch_all(
 
 /// Why the command fails.
 pub(crate) fn unreached(news: &News, bootstrap: &[Address]) -> Failure {
-    let seconds = PATIENCE.as_secs();
     if news.astray() {
         return astray(news.why_down());
     }
-    let why = news.why_unreached(bootstrap);
-    let tip = if_elsewhere(bootstrap).map(str::to_owned).unwrap_or_else(|| format!("; {DOCTOR}"));
+    let (seconds, why) = (PATIENCE.as_secs(), news.why_unreached(bootstrap));
+    let tip = if_elsewhere(bootstrap).unwrap_or(DOCTOR);
     Failure(format!("no broker could be reached within {seconds} s: {why}{tip}"))
 }
 
@@ -61,7 +60,7 @@ pub(crate) fn unreached(news: &News, bootstrap: &[Address]) -> Failure {
 pub(crate) fn astray(why: impl Display) -> Failure {
     let seconds = PATIENCE.as_secs();
     Failure(format!(
-        "no broker could be reached within {seconds} s where the cluster says that it is: {why}; {DOCTOR}"
+        "no broker could be reached within {seconds} s where the cluster says that it is: {why}{DOCTOR}"
     ))
 }
 

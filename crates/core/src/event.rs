@@ -206,13 +206,9 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connected { peer: Peer::Seed(_), address } => write!(f, "connected to {address}"),
-            Self::Connected { peer, address } => write!(f, "connected to {} at {address}", who(*peer)),
-            Self::Retrying { peer: Peer::Seed(_), address, reason, .. } => {
-                write!(f, "{address}: {reason}; trying again")
-            }
+            Self::Connected { peer, address } => write!(f, "connected to {}", place(*peer, address)),
             Self::Retrying { peer, address, reason, .. } => {
-                write!(f, "{} at {address}: {reason}; trying again", who(*peer))
+                write!(f, "{}: {reason}; trying again", place(*peer, address))
             }
             Self::Throttled { address, pause, .. } => {
                 write!(f, "{address}: the broker holds us back, by a quota; asking again in {pause:?}")
@@ -289,6 +285,14 @@ fn who(peer: Peer) -> String {
     match peer {
         Peer::Seed(_) => "a bootstrap broker".to_owned(),
         Peer::Node(id) => format!("broker {id}"),
+    }
+}
+
+/// A bootstrap address is all that is known of who is there.
+fn place(peer: Peer, address: &Address) -> String {
+    match peer {
+        Peer::Seed(_) => address.to_string(),
+        Peer::Node(_) => format!("{} at {address}", who(peer)),
     }
 }
 

@@ -71,6 +71,13 @@ fn delivers(world: &mut World, reader: usize, partition: i32, limit: Duration) {
     world.until(limit, "a record comes", |w| w.offsets(reader, "t", partition).len() > before);
 }
 
+/// Another broker leads partition 1 from now on; what it has is soon read.
+fn is_found_at(world: &mut World, reader: usize, leader: i32) {
+    world.lead("t", 1, Some(leader));
+    world.fill("t", 1, 10);
+    delivers(world, reader, 1, ms(1200));
+}
+
 // Nothing blocks on the wrong thing.
 
 #[test]
@@ -327,10 +334,8 @@ fn the_partitions_of_a_broker_that_froze_as_they_came_to_it_are_found_at_the_nex
         world.run(ms(300 + 100 * seed)); // no record has come from there yet
         world.darken(3);
         world.run(secs(3));
-        world.lead("t", 1, Some(1));
         world.lead("t", 2, Some(1));
-        world.fill("t", 1, 10);
-        delivers(&mut world, reader, 1, ms(1200));
+        is_found_at(&mut world, reader, 1);
     }
 }
 
@@ -343,9 +348,7 @@ fn a_broker_that_froze_after_a_quiet_second_is_doubted_before_it_was_quiet_for_t
         world.run(ms(quiet));
         world.darken(2);
         world.run(ms(quiet + 2500));
-        world.lead("t", 1, Some(3));
-        world.fill("t", 1, 10);
-        delivers(&mut world, reader, 1, ms(1200));
+        is_found_at(&mut world, reader, 3);
     }
 }
 
@@ -379,9 +382,7 @@ fn a_dead_brokers_partitions_are_found_at_their_new_leader_however_late_it_is_ch
         settle(&mut world);
         world.kill(2);
         world.run(secs(late));
-        world.lead("t", 1, Some(3));
-        world.fill("t", 1, 10);
-        delivers(&mut world, reader, 1, ms(1200));
+        is_found_at(&mut world, reader, 3);
     }
 }
 

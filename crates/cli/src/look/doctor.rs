@@ -45,8 +45,7 @@ async fn examine(plan: &DoctorPlan) -> Findings {
     visits.extend(brokers);
     let mut problems = unreachable(&visits);
     problems.extend(strangers);
-    problems.extend(unled(&metadata, &visits));
-    problems.extend(of_cluster(&metadata));
+    problems.extend(of_cluster(&metadata, &visits));
     Findings { visits, cluster: Some(metadata), problems }
 }
 
@@ -153,24 +152,6 @@ fn unreachable(visits: &[Visit]) -> Vec<String> {
     problems.into_values().map(|(_, problem)| problem).collect()
 }
 
-/// What only brokers lead that were not reached.
-fn unled(metadata: &MetadataResponse, visits: &[Visit]) -> Option<String> {
-    let lost: Vec<i32> =
-        visits.iter().filter(|it| it.fault.is_some()).filter_map(|it| it.place.broker).collect();
-    let led = metadata.topics.iter().flat_map(|topic| {
-        let name = topic.name.as_deref().unwrap_or_default();
-        let led = topic.partitions.iter().filter(|partition| lost.contains(&partition.leader_id));
-        led.map(move |partition| TopicPartition::new(name, partition.partition_index))
-    });
-    let led: Vec<TopicPartition> = led.collect();
-    (!led.is_empty()).then(|| {
-        format!(
-            "led by a broker that cannot be reached, so that they cannot be read: {}",
-            TopicPartition::ranges(&led)
-        )
-    })
-}
-
 /// Bootstrap addresses have to lead to one cluster.
 fn strangers(seeds: &[Visit]) -> Option<String> {
     let cluster = |visit: &Visit| {
@@ -183,17 +164,23 @@ fn strangers(seeds: &[Visit]) -> Option<String> {
         .then(|| format!("the bootstrap addresses lead to different clusters: {}", each.join(", ")))
 }
 
-/// What the cluster says of itself.
-fn of_cluster(metadata: &MetadataResponse) -> Vec<String> {
-    let (mut leaderless, mut behind, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+/// What the cluster says of itself, and what that comes to where brokers were not reached.
+fn of_cluster(metadata: &MetadataResponse, visits: &[Visit]) -> Vec<String> {
+    let lost: Vec<i32> =
+        visits.iter().filter(|it| it.fault.is_some()).filter_map(|it| it.place.broker).collect();
+    let (mut refused, mut unled, mut leaderless, mut behind) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for topic in &metadata.topics {
         let name = topic.name.as_deref().unwrap_or_default();
         let code = Code(topic.error_code);
         if code != Code::NONE {
-            problems.push(format!("topic {name}: the broker answered {code}"));
+            refused.push(format!("topic {name}: the broker answered {code}"));
         }
         for partition in &topic.partitions {
             let at = TopicPartition::new(name, partition.partition_index);
+            if lost.contains(&partition.leader_id) {
+                unled.push(at.clone());
+            }
             if partition.leader_id < 0 {
                 leaderless.push(at);
             } else if partition.isr_nodes.len() < partition.replica_nodes.len() {
@@ -204,6 +191,8 @@ fn of_cluster(metadata: &MetadataResponse) -> Vec<String> {
     let told = |at: Vec<TopicPartition>, what: &str| {
         (!at.is_empty()).then(|| format!("{what}: {}", TopicPartition::ranges(&at)))
     };
+    let unled = told(unled, "led by a broker that cannot be reached, so that they cannot be read");
+    let mut problems: Vec<String> = unled.into_iter().chain(refused).collect();
     problems.extend(told(leaderless, "without a leader, so that nobody can read or write"));
     problems.extend(told(behind, "with fewer replicas in sync than there should be"));
     problems

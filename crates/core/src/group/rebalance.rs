@@ -450,7 +450,7 @@ impl Machine {
         cursor.remembered = None;
         if let Some(stake) = &mut cursor.stake {
             stake.renew();
-            self.fail_commits_of(index, &CommitError::ended(&self.cursors[index].at.clone()));
+            self.fail_commits_of(index, &CommitError::ended(&self.cursors[index].at));
         }
     }
 
