@@ -7,35 +7,25 @@ use ottla_core::{Account, Asked, Lost, Reply, Request};
 use ottla_wire::{api::ApiVersions, frame};
 
 use crate::{
+    caught::caught,
     connect::Transport,
     dial::{Dialled, dial},
     frames::Gate,
     shared::{Dial, Shared},
 };
 
-/// Serves a connection from its dialling to its end, and tells the machine how it ended.
-pub(crate) async fn run(shared: Arc<Shared>, link: Dial) {
-    let mut end = End { shared: &shared, link, reason: Some(PANICKED.to_owned()) };
-    end.reason = serve(&shared, &mut end.link).await.err();
-}
-
-const PANICKED: &str = "its task panicked, by a mistake of ours or of the transport it was given";
-
-/// Tells the machine how a connection ended, however it did: were it not told, it would wait for answers that cannot
-/// come until they are overdue.
-struct End<'a> {
-    shared: &'a Shared,
-    link: Dial,
-    reason: Option<String>,
-}
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        if let Some(reason) = self.reason.take() {
-            let lost = Lost { address: self.link.address.clone(), reason };
-            self.shared.lost(&self.link, &lost);
-        }
+/// Serves a connection from its dialling to its end, and tells the machine how it ended: were it not told, it would wait for
+/// answers that cannot come until they are overdue.
+pub(crate) async fn run(shared: Arc<Shared>, mut link: Dial) {
+    let ended = caught(serve(&shared, &mut link)).await.unwrap_or_else(|panic| Err(panicked(&panic)));
+    if let Err(reason) = ended {
+        let lost = Lost { address: link.address.clone(), reason };
+        shared.lost(&link, &lost);
     }
+}
+
+fn panicked(panic: &str) -> String {
+    format!("its task panicked, by a mistake of ours or of the transport it was given: {panic}")
 }
 
 async fn serve(shared: &Shared, link: &mut Dial) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! From an address to a connection on which both ends know each other's versions. Linear, so ordinary async code.
 
-use std::{any::Any, error::Error, future::Future, sync::Arc, time::Duration};
+use std::{error::Error, future::Future, sync::Arc, time::Duration};
 
 use ottla_core::{Address, Ledger};
 use ottla_wire::{
@@ -9,9 +9,9 @@ use ottla_wire::{
     frame::{self, LengthError},
     message::{ApiVersionsRequest, ApiVersionsResponse, Message},
 };
-use tokio::task::JoinSet;
 
 use crate::{
+    caught::caught,
     connect::{Connect, Transport},
     frames::{Broken, Frames},
     options::Options,
@@ -39,18 +39,11 @@ pub(crate) async fn dial(address: &Address, options: &Options) -> Result<Dialled
     within(limit, greet(socket, options), late).await
 }
 
-/// In a task, so that a connector that panics is told as any other failure.
 async fn connect(address: &Address, options: &Options) -> Result<Transport, String> {
-    let (connector, address) = (options.connector.0.clone(), address.clone());
-    let mut task = JoinSet::new();
-    task.spawn(async move { connector.connect(&address).await });
-    match task.join_next().await {
-        Some(Ok(Ok(transport))) => Ok(transport),
-        Some(Ok(Err(error))) => Err(format!("cannot connect: {}", with_sources(&error))),
-        Some(Err(error)) if error.is_panic() => {
-            Err(format!("cannot connect: the connector panicked{}", message(error.into_panic().as_ref())))
-        }
-        Some(Err(_)) | None => Err("cannot connect: the runtime ends".to_owned()),
+    match caught(async { options.connector.0.connect(address).await }).await {
+        Ok(Ok(transport)) => Ok(transport),
+        Ok(Err(error)) => Err(format!("cannot connect: {}", with_sources(&error))),
+        Err(panic) => Err(format!("cannot connect: the connector panicked: {panic}")),
     }
 }
 
@@ -66,14 +59,6 @@ fn with_sources(error: &dyn Error) -> String {
         next = source.source();
     }
     text
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
-        Some(text) => format!(": {text}"),
-        None => String::new(),
-    }
 }
 
 async fn within<T>(

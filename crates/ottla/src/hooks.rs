@@ -6,9 +6,12 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use ottla_core::{Commit, CommitOffset, Rebalance as Told, RebalanceKind, Start, TopicPartition};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::sync::mpsc;
 
-use crate::{batch::Batch, control::Control, error::Error, kind::Group, message::Message, shared::Shared};
+use crate::{
+    batch::Batch, caught::caught, control::Control, error::Error, kind::Group, message::Message,
+    shared::Shared,
+};
 
 /// What happens to a group reader's partitions; see [`Builder::on_rebalance`](crate::Builder::on_rebalance).
 #[derive(Debug)]
@@ -206,13 +209,8 @@ impl Hooks {
     pub(crate) async fn run(mut self, shared: Arc<Shared>) {
         while let Some(told) = self.told.recv().await {
             let (hook, rebalance) = (self.hook.clone(), dress(shared.clone(), told));
-            // A task, so that a hook that panics takes nothing with it but its guard.
-            let mut call = JoinSet::new();
-            call.spawn(async move { hook(rebalance).await });
-            if let Some(Err(error)) = call.join_next().await
-                && error.is_panic()
-            {
-                tracing::error!(%error, "a rebalance hook panicked");
+            if let Err(panic) = caught(async { hook(rebalance).await }).await {
+                tracing::error!(panic, "a rebalance hook panicked");
             }
         }
     }

@@ -72,6 +72,7 @@
 
 mod batch;
 mod builder;
+mod caught;
 mod commits;
 mod connect;
 mod connection;

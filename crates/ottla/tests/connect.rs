@@ -252,7 +252,10 @@ async fn a_transport_that_panics_is_told_and_loses_nothing() {
             }
         }
     });
-    assert_eq!(told.await, "its task panicked, by a mistake of ours or of the transport it was given");
+    assert_eq!(
+        told.await,
+        "its task panicked, by a mistake of ours or of the transport it was given: it is brittle"
+    );
 }
 
 #[tokio::test]
