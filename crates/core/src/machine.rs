@@ -100,8 +100,8 @@ struct Pledge {
 #[derive(Debug)]
 struct Unsupported {
     peer: Peer,
-    /// Metadata is what it does not speak; any other broker's will do.
-    metadata: bool,
+    /// What it does not speak.
+    asked: PurposeKind,
     fault: Fault,
 }
 
@@ -113,6 +113,16 @@ pub(crate) enum Purpose {
     Epochs(Vec<usize>),
     Fetch(Plan),
     Group(Question),
+}
+
+/// What is asked of a broker, whatever about.
+type PurposeKind = (std::mem::Discriminant<Purpose>, Option<Question>);
+
+impl Purpose {
+    fn kind(&self) -> PurposeKind {
+        let question = if let Self::Group(question) = self { Some(*question) } else { None };
+        (std::mem::discriminant(self), question)
+    }
 }
 
 /// A leader that needs so much longer than it was allowed to may be one no more: another broker is asked.

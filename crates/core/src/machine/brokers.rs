@@ -28,19 +28,22 @@ impl Machine {
         node.not_spoken += 1;
         if node.not_spoken >= NOT_SPOKEN_MAX && self.unsupported.is_none() {
             let fault = Fault::Unsupported { address: node.address.clone(), what: what.to_owned() };
-            let metadata = matches!(pledge.purpose, Purpose::Metadata);
-            self.unsupported = Some(Unsupported { peer, metadata, fault: fault.clone() });
+            self.unsupported = Some(Unsupported { peer, asked: pledge.purpose.kind(), fault: fault.clone() });
             self.tell(Event::Fault(fault));
         }
     }
 
-    /// A broker has answered: what it could not be asked before, it can be now, unless the answer came by another lane.
+    /// A broker has answered: what it could not be asked before, it can be now if it was this, or came by this lane. Metadata
+    /// are as good from any other broker.
     pub(super) fn is_spoken(&mut self, pledge: &Pledge) {
         let Some(node) = self.nodes.get_mut(&pledge.peer) else { return };
         node.works(pledge.lane);
-        let mends = |unsupported: &mut Unsupported| match pledge.purpose {
-            Purpose::Metadata => unsupported.metadata,
-            _ => unsupported.peer == pledge.peer && !unsupported.metadata && node.not_spoken == 0,
+        let metadata = Purpose::Metadata.kind();
+        let mends = |unsupported: &mut Unsupported| {
+            let is_it = unsupported.asked == pledge.purpose.kind();
+            let works_again = unsupported.asked != metadata && node.not_spoken == 0;
+            let by_any = is_it && unsupported.asked == metadata;
+            by_any || (unsupported.peer == pledge.peer && (is_it || works_again))
         };
         self.unsupported.take_if(mends);
     }
