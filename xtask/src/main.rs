@@ -40,7 +40,7 @@ usage: cargo xtask COMMAND [OPTIONS]
                 --seeds N           how many (1000)
                 --from S            the first of them (0)
                 --seed S            this one alone, with all that happens in it
-                --only NAME         one of the simulations: read, group
+                --only NAME         one of the simulations: read, group, damage
   bench       what reading costs, beside a program that does only what cannot be avoided (bench/README.md)
                 --rounds N          how often each client reads each topic (5)
                 --quick             a tenth of the records

@@ -24,6 +24,7 @@ const STORM: Duration = Duration::from_secs(300);
 /// How many schedules of groups are simulated, and how many of readers without one.
 const GROUP_SEEDS: u64 = 2000;
 const READ_SEEDS: u64 = 1000;
+const DAMAGE_SEEDS: u64 = 2000;
 
 /// How long each of the four targets is fuzzed: an hour together.
 const FUZZ_SECONDS: &str = "900";
@@ -50,7 +51,8 @@ fn everything(steps: &mut Steps) -> Result<()> {
     })?;
     steps.step("sim", "thousands of simulated schedules", || {
         sim::many("group", GROUP_SEEDS)?;
-        sim::many("read", READ_SEEDS)
+        sim::many("read", READ_SEEDS)?;
+        sim::many("damage", DAMAGE_SEEDS)
     })?;
     steps.step("readback", "millions of records, as Java reads them", read_back)?;
     steps.step("chaos", "a group whose members are killed and frozen", || test::chaos(CHAOS))?;

@@ -13,7 +13,7 @@ use ottla_wire::{
     code::Code,
     frame,
     message::{
-        JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest, SyncGroupResponse,
+        JoinGroupRequest, JoinGroupResponse, OffsetFetchRequest, SyncGroupRequest, SyncGroupResponse,
         join_group_request::JoinGroupRequestProtocol, offset_fetch_response::OffsetFetchResponse,
     },
 };
@@ -108,6 +108,18 @@ fn commit_result(world: &mut World, client: usize, ticket: ottla_core::Ticket) -
 
 fn all_committed(world: &World) -> bool {
     world.wards[G].behind(&world.cluster, &world.truth, "t").is_none()
+}
+
+#[test]
+fn heartbeats_go_on_while_the_leader_takes_its_time() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    let slow = member(&mut world);
+    world.mishap(Mishap::delay(ApiKey::SyncGroup, secs(9)).always());
+    let before = (count(&world, one, "heartbeat"), count(&world, slow, "heartbeat"));
+    world.run(secs(10));
+    let after = (count(&world, one, "heartbeat"), count(&world, slow, "heartbeat"));
+    assert!(after.0 - before.0 >= 3 && after.1 - before.1 >= 2, "{before:?}, {after:?}");
 }
 
 #[test]
@@ -371,6 +383,21 @@ fn what_is_fatal_reaches_the_caller_at_once_and_every_time_until_it_is_over() {
 // The coordinator.
 
 #[test]
+fn a_refusal_to_name_the_coordinator_is_over_when_it_is_named() {
+    let mut world = filled(2, 2, 10);
+    let one = settled(&mut world);
+    let first = world.cluster.coordinator(G).expect("there is one");
+    world.mishap(Mishap::error(ApiKey::FindCoordinator, Code::GROUP_AUTHORIZATION_FAILED));
+    world.coordinate(G, 3 - first);
+    world.until(secs(10), "the caller is told", |w| !w.faults(one).is_empty());
+    world.run(secs(10));
+    let told = world.faults(one).len();
+    world.fill("t", 0, 5);
+    world.until(secs(3), "it reads on, as the member that it was", all_committed);
+    assert_eq!((world.faults(one).len(), generation(&world)), (told, 1));
+}
+
+#[test]
 fn a_coordinator_that_moves_at_any_step_costs_nothing_but_time() {
     for step in ["find", "join", "sync", "heartbeat", "recall", "commit"] {
         let mut world = filled(2, 4, 10);
@@ -476,6 +503,70 @@ fn a_join_whose_answer_is_lost_leaves_no_ghost() {
         world.rejoin(one);
         world.until(secs(3), "it is in again", |w| is_stable(w, 1) && owned(w, one) == 2);
         assert_eq!(world.clients[one].machine.member().expect("it is in").id, id);
+    }
+}
+
+/// The connection stands, only that answer never comes.
+#[test]
+fn an_answer_that_never_comes_is_not_waited_for_longer_than_the_coordinator_knows_us() {
+    for api in [ApiKey::JoinGroup, ApiKey::SyncGroup] {
+        let mut world = filled(1, 2, 10);
+        let one = member_with(&mut world, |config, _| config.request_timeout = secs(15));
+        world.until(secs(3), "all is committed", all_committed);
+        world.mishap(Mishap::delay(api, secs(3600)));
+        world.rejoin(one);
+        world.run(secs(1));
+        assert_eq!(owned(&world, one), 0);
+        // Of a join, the coordinator forgets us after 10 s, and two heartbeats say so. The leader's assignment is answered at
+        // once, if it is: within 15 s.
+        world.until(secs(18), "it is in again", |w| is_stable(w, 1) && owned(w, one) == 2);
+        world.fill("t", 1, 5);
+        world.until(secs(2), "it reads on", all_committed);
+    }
+}
+
+/// As the test before, but the coordinator holds the join for a member that takes its time.
+#[test]
+fn a_join_that_is_held_is_waited_for() {
+    let mut world = filled(1, 2, 10);
+    let slow = |_: &mut Config, group: &mut GroupConfig| group.rebalance_timeout = secs(120);
+    let one = member_with(&mut world, slow);
+    world.until(secs(3), "all is committed", all_committed);
+    let mut stranger = Stranger::join(&mut world, &[0, 0, 0, 0, 0, 1, 0, 1, b't', 0xff, 0xff, 0xff, 0xff]);
+    world.until(secs(5), "ours gets its part", |w| owned(w, one) == 1);
+    stranger.sync(&mut world);
+    let two = member_with(&mut world, slow);
+    // The stranger is missed when its session ends; until then nobody is answered.
+    world.until(secs(40), "both are in", |w| is_stable(w, 2) && owned(w, one) == 1 && owned(w, two) == 1);
+    for member in [one, two] {
+        let told = |event: &&Event| matches!(event, Event::Retrying { .. });
+        assert_eq!(world.events(member).find(told), None);
+    }
+}
+
+#[test]
+fn an_answer_that_contradicts_itself_or_what_we_sent_is_asked_for_again() {
+    let wrong_leader = || {
+        Mishap::rewrite::<JoinGroupRequest>(|response: &mut JoinGroupResponse, _| {
+            response.leader.push('!');
+        })
+        .times(2)
+    };
+    let nothing = || {
+        Mishap::rewrite::<SyncGroupRequest>(|response: &mut SyncGroupResponse, _| {
+            response.assignment = [&[0; 6][..], &[0xff; 4]].concat().into();
+        })
+    };
+    for (mishap, told) in [
+        (wrong_leader(), "is none of its members"),
+        (nothing(), "we lead the group, and were assigned what we had not sent"),
+    ] {
+        let mut world = filled(1, 2, 10);
+        world.mishap(mishap);
+        let one = member(&mut world);
+        world.until(secs(3), "all is read", |w| all_committed(w) && owned(w, one) == 2);
+        let says = |event: &Event| matches!(event, Event::Misbehaved { what, .. } if what.contains(told));
+        assert_eq!(world.events(one).filter(|event| says(event)).count(), 1);
     }
 }
 
@@ -786,17 +877,26 @@ fn the_leader_notices_growth_of_topics_that_only_others_read() {
 fn a_partition_of_a_topic_that_was_not_asked_for_is_told_and_not_read() {
     let mut world = filled(1, 2, 10);
     world.topic("u", 1);
-    world.mishap(Mishap::rewrite::<SyncGroupRequest>(|response: &mut SyncGroupResponse, _| {
-        // t 0, t 1 and u 0.
-        let u = [
-            0, 0, 0, 0, 0, 2, 0, 1, b't', 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, b'u', 0, 0, 0, 1, 0, 0,
-            0, 0,
-        ];
-        response.assignment = [&u[..], &[0xff; 4]].concat().into();
-    }));
-    let one = member(&mut world);
-    world.until(secs(3), "the rest is read", |w| all_committed(w) && owned(w, one) == 2);
-    assert!(world.events(one).any(|event| matches!(event, Event::AssignmentOdd { .. })));
+    let one = settled(&mut world);
+    // The leader's too, who notices.
+    world.mishap(
+        Mishap::rewrite::<SyncGroupRequest>(|response: &mut SyncGroupResponse, _| {
+            // t 0, t 1 and u 0.
+            let u = [
+                0, 0, 0, 0, 0, 2, 0, 1, b't', 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, b'u', 0, 0, 0, 1, 0,
+                0, 0, 0,
+            ];
+            response.assignment = [&u[..], &[0xff; 4]].concat().into();
+        })
+        .times(2),
+    );
+    let two = member(&mut world);
+    let odd = |w: &World| w.events(two).any(|event| matches!(event, Event::AssignmentOdd { .. }));
+    world.until(secs(8), "it is told", odd);
+    world.until(secs(8), "both are in", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    world.fill("t", 0, 5);
+    world.fill("t", 1, 5);
+    world.until(secs(3), "all is read", all_committed);
 }
 
 #[test]

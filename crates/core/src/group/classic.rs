@@ -33,6 +33,9 @@ pub(super) const PROTOCOL_TYPE: &str = "consumer";
 /// The longest pause between two rebalances of a group that does not come to rest.
 const MOST_BETWEEN_REBALANCES: Duration = Duration::from_secs(1);
 
+/// So many heartbeats must have been answered as if we had not asked to join.
+const DISOWNED_AFTER: u32 = 2;
+
 /// What the coordinator said when all had joined.
 #[derive(Debug)]
 pub(crate) struct Joined {
@@ -85,6 +88,7 @@ impl Machine {
             ..JoinGroupRequest::default()
         };
         group.joined_topics = topics;
+        group.disowned = 0;
         let body = Body::Join(request, group.config.rebalance_timeout);
         group.heartbeat_due = Some(now + group.config.heartbeat_interval);
         let due = now + group.config.heartbeat_interval;
@@ -109,14 +113,20 @@ impl Machine {
         if code != Code::NONE {
             return self.refused_join(now, code, answer.member_id);
         }
+        if !answer.members.is_empty() && !answer.members.iter().any(|m| m.member_id == answer.leader) {
+            let what = format!("the group's leader {:?} is none of its members", answer.leader);
+            return self.nonsense(now, what);
+        }
         group.heard(now);
+        group.disowned = 0;
         group.leads = answer.leader == answer.member_id;
         group.member = answer.member_id;
         group.generation = answer.generation_id;
         group.protocol = answer.protocol_name.unwrap_or_default();
         group.heartbeat = None; // one under way asks for who we were before
-        group.heartbeat_due = Some(now + group.config.heartbeat_interval);
-        let session = now + group.config.session_timeout;
+        let (due, session) = (now + group.config.heartbeat_interval, now + group.config.session_timeout);
+        group.heartbeat_due = Some(due);
+        self.wake_group(due);
         self.wake_group(session);
         let joined = Joined { members: answer.members };
         self.begin_assigning(now, joined, answer.skip_assignment);
@@ -172,6 +182,8 @@ impl Machine {
             return self.enter(Phase::Apart); // it will be found, and asked anew
         };
         let Some(group) = &self.group else { return };
+        let ours = assignments.iter().find(|(member, _)| *member == group.member);
+        let ours = ours.map(|(_, assignment)| assignment.clone());
         let assignment = |(member_id, assignment)| SyncGroupRequestAssignment {
             member_id,
             assignment,
@@ -187,20 +199,27 @@ impl Machine {
             assignments: assignments.into_iter().map(assignment).collect(),
             ..SyncGroupRequest::default()
         };
-        let body = Body::Sync(request, group.config.rebalance_timeout);
+        // Only those who do not lead wait for the leader.
+        let wait = if group.leads { Duration::ZERO } else { group.config.rebalance_timeout };
+        let body = Body::Sync(request, wait);
         let id = self.send(now, peer, Lane::Join, body, Purpose::Group(Question::Sync));
-        self.enter(Phase::Syncing { request: id });
+        self.enter(Phase::Syncing { request: id, ours });
     }
 
     pub(super) fn take_sync(&mut self, now: Instant, id: u64, answer: &SyncGroupResponse) {
         let Some(group) = &mut self.group else { return };
-        if !matches!(group.phase, Phase::Syncing { request } if request == id) {
+        let Phase::Syncing { request, ours } = &group.phase else { return };
+        if *request != id {
             return;
         }
         let code = Code(answer.error_code);
         if code != Code::NONE {
             group.phase = Phase::Apart;
             return self.not_taken_in(now, Question::Sync, code, verdict(Question::Sync, code), None);
+        }
+        if ours.as_ref().is_some_and(|ours| *ours != answer.assignment) {
+            return self
+                .nonsense(now, "we lead the group, and were assigned what we had not sent".to_owned());
         }
         match read_assignment(&answer.assignment) {
             Ok(partitions) => {
@@ -213,14 +232,18 @@ impl Machine {
                 self.assigned(now, partitions);
             }
             Err(what) => {
-                group.phase = Phase::Apart;
-                let what = format!("the group's leader assigned what makes no sense: {what}");
-                if let Some(peer) = self.coordinator_peer() {
-                    self.tell(Event::Misbehaved { peer, what });
-                }
-                self.pause_group(now);
+                self.nonsense(now, format!("the group's leader assigned what makes no sense: {what}"));
             }
         }
+    }
+
+    /// What the coordinator told us cannot be: it is asked anew.
+    fn nonsense(&mut self, now: Instant, what: String) {
+        self.enter(Phase::Apart);
+        if let Some(peer) = self.coordinator_peer() {
+            self.tell(Event::Misbehaved { peer, what });
+        }
+        self.pause_group(now);
     }
 
     /// Joins again at once; after a pause if that did not help before.
@@ -236,9 +259,8 @@ impl Machine {
     pub(super) fn lost_join(&mut self, now: Instant, id: u64, question: Question) {
         let Some(group) = &mut self.group else { return };
         let waits = match (&group.phase, question) {
-            (Phase::Joining { request }, Question::Join) | (Phase::Syncing { request }, Question::Sync) => {
-                *request == id
-            }
+            (Phase::Joining { request }, Question::Join)
+            | (Phase::Syncing { request, .. }, Question::Sync) => *request == id,
             _ => false,
         };
         if waits {
@@ -284,6 +306,7 @@ impl Machine {
         match verdict {
             None | Some(Verdict::Rebalance) => {
                 group.missed.reset();
+                group.disowned = 0;
                 group.heard(sent);
                 let session = sent + group.config.session_timeout;
                 let is_stable = matches!(group.phase, Phase::Stable);
@@ -302,8 +325,45 @@ impl Machine {
                 self.tell_refused(Question::Heartbeat, code);
                 self.beat_soon(now);
             }
+            Some(verdict) if group.waits_for_others() => self.disowned(now, code, verdict),
             Some(verdict) => self.out_of_group(now, Question::Heartbeat, code, verdict),
         }
+    }
+
+    /// A coordinator that holds a member's join or sync knows the member. If it does not, and says so twice (one question
+    /// may overtake the other), the answer to what we asked is lost, though the connection stands.
+    fn disowned(&mut self, now: Instant, code: Code, verdict: Verdict) {
+        let Some(group) = &mut self.group else { return };
+        let is_held = match group.phase {
+            Phase::Joining { .. } => verdict != Verdict::Unknown || group.member.is_empty(),
+            _ => !matches!(verdict, Verdict::Unknown | Verdict::Stale),
+        };
+        if is_held {
+            return; // join and sync say the same, if it is still so
+        }
+        group.disowned += 1;
+        if group.disowned >= DISOWNED_AFTER {
+            self.give_up_lane(
+                now,
+                Lane::Join,
+                format!("no answer to our joining, and to a heartbeat {code}"),
+            );
+            if let Some(group) = self.group.as_mut().filter(|_| verdict == Verdict::Unknown) {
+                group.member.clear();
+            }
+        }
+    }
+
+    /// Nothing more is expected of this connection to the coordinator.
+    fn give_up_lane(&mut self, now: Instant, lane: Lane, reason: String) {
+        let Some(peer) = self.group.as_ref().and_then(|group| group.coordinator.node()).map(Peer::Node)
+        else {
+            return;
+        };
+        let Some(node) = self.nodes.get(&peer) else { return };
+        let lost = Lost { address: node.address.clone(), reason };
+        self.hang_up(peer, lane);
+        self.handle_lost(now, peer, lane, &lost);
     }
 
     /// The coordinator says that we are not in the group, or not any more.
@@ -340,16 +400,10 @@ impl Machine {
         if group.heartbeat.take_if(|(asked, _)| *asked == id).is_none() {
             return;
         }
-        let waits = matches!(group.phase, Phase::Joining { .. } | Phase::Syncing { .. });
-        let peer = group.coordinator.node().map(Peer::Node);
+        let waits = group.waits_for_others();
         self.beat_soon(now);
-        if let Some(peer) = peer.filter(|_| waits)
-            && let Some(node) = self.nodes.get(&peer)
-        {
-            let reason = "the coordinator does not answer heartbeats".to_owned();
-            let lost = Lost { address: node.address.clone(), reason };
-            self.hang_up(peer, Lane::Join);
-            self.handle_lost(now, peer, Lane::Join, &lost);
+        if waits {
+            self.give_up_lane(now, Lane::Join, "the coordinator does not answer heartbeats".to_owned());
         }
     }
 
@@ -390,6 +444,9 @@ impl Machine {
         );
         if is_in && now >= group.heard + group.config.session_timeout {
             let reason = format!("no heartbeat was answered for {:?}", group.config.session_timeout);
+            if group.heartbeat.is_some() {
+                self.give_up_lane(now, Lane::Group, reason.clone()); // though bytes may be coming
+            }
             self.lose(&reason);
         }
     }
@@ -402,6 +459,11 @@ impl Machine {
 }
 
 impl Group {
+    /// Whether the coordinator may hold a question of ours until others have said something.
+    fn waits_for_others(&self) -> bool {
+        matches!(self.phase, Phase::Joining { .. } | Phase::Syncing { .. })
+    }
+
     fn heard(&mut self, at: Instant) {
         self.heard = self.heard.max(at);
         self.session.extend(self.heard + self.config.session_timeout);

@@ -84,6 +84,7 @@ impl Machine {
         self.learn_node(now, node, address.clone(), Peer::Node(node));
         if let Some(group) = &mut self.group {
             group.coordinator = Coordinator::At(node);
+            group.fault.take_if(|(question, _)| *question == Question::Find);
             // Until a dead one is missed by the cluster, it is found again and again.
             let found = Some((node, address.clone()));
             if std::mem::replace(&mut group.coordinator_told, found.clone()) != found {

@@ -23,6 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use ottla_wire::code::Code;
 
 pub(crate) use self::rebalance::Stake;
@@ -71,6 +72,8 @@ pub(crate) struct Group {
     heartbeat_due: Option<Instant>,
     /// Heartbeats in a row that were not answered as they should be.
     missed: Backoff,
+    /// Heartbeats in a row whose answers say that the coordinator does not hold what we asked to join.
+    disowned: u32,
     /// When we became stable.
     stable_since: Option<Instant>,
     /// Assignments in a row that hardly lasted.
@@ -88,8 +91,8 @@ pub(crate) struct Group {
     rejoin_wanted: Option<String>,
     /// The topics that the coordinator knows us to read.
     joined_topics: Vec<Arc<str>>,
-    /// Why the whole reader fails, until an answer says otherwise.
-    fault: Option<Fault>,
+    /// Why the whole reader fails, until an answer says otherwise, and what was asked.
+    fault: Option<(Question, Fault)>,
     /// The topics of the group as metadata has them.
     view: GroupTopics,
     /// What our assignment as a leader was made from: by topic, how many partitions.
@@ -128,8 +131,8 @@ pub(crate) enum Phase {
     Joining { request: u64 },
     /// The leader waits for metadata, to assign.
     Assigning { joined: Joined, until: Instant },
-    /// The coordinator waits for the leader.
-    Syncing { request: u64 },
+    /// The coordinator waits for the leader, who has sent what is ours if we are it.
+    Syncing { request: u64, ours: Option<Bytes> },
     /// We read what we were assigned.
     Stable,
     /// We hand out nothing any more, and commit what was acknowledged.
@@ -218,6 +221,7 @@ impl Group {
             heartbeat: None,
             heartbeat_due: None,
             missed: Backoff::default(),
+            disowned: 0,
             stable_since: None,
             restless: Backoff::default(),
             join_after: None,
@@ -241,7 +245,7 @@ impl Group {
 
     /// Why the whole reader fails, if it does.
     pub(crate) fn fault(&self) -> Option<&Fault> {
-        self.fault.as_ref()
+        self.fault.as_ref().map(|(_, fault)| fault)
     }
 
     /// Topics to ask metadata for, beside our own.
@@ -342,8 +346,8 @@ impl Machine {
     fn fail_group(&mut self, question: Question, code: Code, said: Option<String>) {
         let Some(group) = &mut self.group else { return };
         let fault = Fault::Group { group: group.config.id.clone(), doing: question.to_string(), code, said };
-        if group.fault.as_ref() != Some(&fault) {
-            group.fault = Some(fault.clone());
+        if group.fault() != Some(&fault) {
+            group.fault = Some((question, fault.clone()));
             self.tell(Event::Fault(fault));
         }
     }

@@ -9,8 +9,8 @@ use std::{
 use bytes::Bytes;
 use ottla_broker::{Cluster, ClusterOptions, ConnectionId, Fault as Mishap, Leaders, NodeOptions, Output};
 use ottla_core::{
-    Address, Config, Event, Fault, Lane, Lost, Peer, Reply, Request, Start, Subscription, TopicPartition,
-    Until,
+    Address, Asked, Config, Event, Fault, Lane, Lost, Peer, Reply, Request, Start, Subscription,
+    TopicPartition, Until,
 };
 use ottla_wire::{
     api::ApiVersions,
@@ -63,6 +63,8 @@ pub struct World {
     pub clients: Vec<Client>,
     pub truth: Truth,
     pub wards: BTreeMap<String, Ward>,
+    /// One in so many pieces of what nodes send has a wrong byte near its beginning, except where it tells offsets.
+    pub damage: Option<u32>,
     /// How often something happened at this very moment.
     busy: u32,
     pub steps: u64,
@@ -72,6 +74,10 @@ pub struct World {
 const MOST_STEPS: u64 = 500_000;
 const CONNECT_TIMEOUT: Duration = secs(5);
 const HANDSHAKE_TIMEOUT: Duration = secs(5);
+/// Where the lengths, the codes and the names are.
+const DAMAGED: usize = 60;
+const BEFORE_TOPICS: usize = 44;
+const BEFORE_ASSIGNMENT: usize = 30;
 /// Frames up to here need no room, as in `ottla`.
 const SMALL_FRAME: usize = 64 << 10;
 const MAX_FRAME: usize = 256 << 20;
@@ -106,6 +112,7 @@ impl World {
             clients: Vec::new(),
             truth: Truth::default(),
             wards: BTreeMap::new(),
+            damage: None,
             busy: 0,
             steps: 0,
         }
@@ -650,7 +657,16 @@ impl World {
         if let Stage::LeftByClient = wire.stage {
             return;
         }
+        let before = wire.stream.len();
         wire.stream.extend_from_slice(bytes);
+        let damaged = wire.asked.iter().map(|(_, _, asked)| may_be_damaged(*asked)).min().unwrap_or(DAMAGED);
+        if let Some(rate) = self.damage.filter(|_| damaged > 0)
+            && self.rng.u32(0..rate) == 0
+        {
+            let at = before + self.rng.usize(0..bytes.len().min(damaged));
+            wire.stream[at] = [0, 1, 2, 0x7f, 0x80, 0xff][self.rng.usize(0..6)];
+            note!(self, "wire {}: byte {at} of what waits there is damaged", id.0);
+        }
         self.cut_frames(id);
     }
 
@@ -870,6 +886,21 @@ impl World {
 }
 
 /// Whether offsets were committed, all of them.
+/// How many bytes of an answer may be damaged. Whoever is told a wrong offset or partition, or that a topic is another, reads
+/// elsewhere, and cannot know.
+fn may_be_damaged(asked: Asked) -> usize {
+    let asked = format!("{asked:?}");
+    let is = |kind: &&str| asked.contains(&format!("kind: {kind},"));
+    if ["Fetch", "Recall", "ListOffsets", "LeaderEpochs"].iter().any(is) {
+        return 0;
+    }
+    match () {
+        () if is(&"Metadata") => BEFORE_TOPICS,
+        () if is(&"Sync") => BEFORE_ASSIGNMENT,
+        () => DAMAGED,
+    }
+}
+
 fn has_committed(reply: &Reply) -> bool {
     let Reply::Commit(answer) = reply else { return false };
     answer.topics.iter().flat_map(|topic| &topic.partitions).all(|p| Code(p.error_code) == Code::NONE)
