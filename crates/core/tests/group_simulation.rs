@@ -523,7 +523,8 @@ impl Chaos<Members> {
     fn nack(&mut self) {
         self.with_running(|chaos, client| {
             let caller = &chaos.world.clients[client].caller;
-            let held = caller.held.iter().chain(&caller.forgotten).filter(|piece| piece.tenure.is_open());
+            let held =
+                caller.held.iter().chain(&caller.forgotten).filter(|piece| piece.tenure.takes(piece.offset));
             let Some(piece) = chaos.rng.choice(held.cloned().collect::<Vec<_>>()) else { return };
             chaos.world.nack(client, &piece);
         });

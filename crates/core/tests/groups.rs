@@ -1433,6 +1433,47 @@ fn a_second_cut_behind_a_committed_offset_is_noticed_by_whoever_begins_there() {
     world.until(secs(3), "all is read", |w| w.offsets(two, "t", 0) == (0..50).collect::<Vec<_>>());
 }
 
+#[test]
+fn what_was_handed_out_of_a_tail_that_was_cut_counts_for_nothing() {
+    // By leader epochs, and by an offset that is out of range where there are none.
+    let none = ClusterOptions::new().versions(ApiKey::Metadata, 0, 6).versions(ApiKey::Fetch, 4, 8);
+    for cluster in [ClusterOptions::new(), none] {
+        of_a_tail_that_was_cut(World::new(Setup { nodes: 2, cluster, ..Setup::default() }));
+    }
+}
+
+fn of_a_tail_that_was_cut(mut world: World) {
+    world.topic("t", 1);
+    world.fill("t", 0, 10);
+    world.lead("t", 0, Some(1));
+    let one = settled(&mut world);
+    world.set_acks(one, Acks::Never);
+    (0..2).for_each(|_| world.fill("t", 0, 5)); // a log is cut between batches
+    world.until(secs(3), "all is handed out", |w| w.pieces(one, &tp("t", 0)).len() == 20);
+    let old = world.pieces(one, &tp("t", 0));
+    world.truncate("t", 0, 15, 2);
+    let noticed =
+        |e: &Event| matches!(e, Event::Truncated { to: 15, .. } | Event::OffsetReset { to: 15, .. });
+    world.until(secs(8), "it is noticed", |w| w.events(one).any(noticed));
+    world.fill("t", 0, 5);
+    world.until(secs(5), "what came is read", |w| w.pieces(one, &tp("t", 0)).len() == 25);
+    let (new, at) = (world.pieces(one, &tp("t", 0)).split_off(20), |offset: usize| &old[offset]);
+    for offset in 15..20 {
+        assert!(!world.ack(one, at(offset)), "it is not there any more");
+        let through = Commit::Through { tenure: at(offset).tenure.clone(), to: at(offset).to };
+        let result = world.commit(one, through);
+        assert!(matches!(result, Err(CommitError::Ack(_))), "{result:?}");
+    }
+    (10..15).for_each(|offset| assert!(world.ack(one, at(offset)), "it was not cut"));
+    world.until(secs(3), "what lies before the cut is committed", |w| committed(w, 0) == Some(15));
+    world.nack(one, at(12));
+    let read = world.reads(one).len();
+    world.until(secs(3), "it comes again", |w| w.reads(one).len() == read + 8);
+    (12..15).for_each(|offset| assert!(world.ack(one, at(offset)), "it was not cut"));
+    new.iter().for_each(|piece| assert!(world.ack(one, piece), "it is there"));
+    world.until(secs(3), "all is committed", |w| committed(w, 0) == Some(20));
+}
+
 // Committed offsets, asked for.
 
 #[test]

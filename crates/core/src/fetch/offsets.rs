@@ -199,6 +199,9 @@ impl Machine {
     /// Begins a new turn at `to`, or where the reader stands if that is before it: what was fetched but not yet
     /// handed out is fetched again.
     pub(crate) fn rewind(&mut self, index: usize, to: i64, until: Option<i64>) {
+        if let Some(stake) = &mut self.cursors[index].stake {
+            stake.cut(to);
+        }
         let turn = self.new_turn(index, Phase::Reading);
         let start = turn.position().map_or(to, |position| position.min(to));
         let cursor = &mut self.cursors[index];

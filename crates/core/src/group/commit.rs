@@ -346,7 +346,7 @@ impl Machine {
         let index = self.owned_index(tenure.at())?;
         let cursor = &self.cursors[index];
         let (due, done) = (cursor.commit_is_due(), cursor.done());
-        let stake = cursor.stake.as_ref().filter(|stake| Arc::ptr_eq(&stake.tenure, tenure));
+        let stake = cursor.stake.as_ref().filter(|stake| tenure.counts_in(&stake.tenure, to - 1));
         let stored = stake.ok_or_else(|| CommitError::ended(tenure.at()))?.stored;
         let Some(group) = &mut self.group else { return Err(CommitError::Closed) };
         if !due && stored >= Some(to) && !group.commits.names(index) {

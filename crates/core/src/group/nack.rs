@@ -19,9 +19,8 @@ impl Machine {
         let ended = || CommitError::ended(at);
         let index = self.cursor_named(&at.topic, at.partition).ok_or_else(ended)?;
         let cursor = &mut self.cursors[index];
-        let is_its = |stake: &&super::Stake| Arc::ptr_eq(&stake.tenure, tenure) && tenure.is_open();
-        cursor.stake.as_ref().filter(is_its).ok_or_else(ended)?;
-        tenure.cut(from);
+        let is_its = |stake: &&super::Stake| tenure.counts_in(&stake.tenure, offset);
+        cursor.stake.as_ref().filter(is_its).ok_or_else(ended)?.tenure.cut(from);
         let comes_anyway = cursor.turn.position().is_some_and(|position| position <= offset);
         // While it is given up nothing is handed out: who owns it next reads from what was committed.
         if !comes_anyway && !matches!(cursor.phase, CursorPhase::Idle) {

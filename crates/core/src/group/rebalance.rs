@@ -101,6 +101,11 @@ impl Stake {
         };
     }
 
+    /// The log was cut at `end`: what was handed out beyond counts for nothing.
+    pub(crate) fn cut(&mut self, end: i64) {
+        self.tenure = self.tenure.succeed(end);
+    }
+
     /// A turn ends: what it handed out and nobody has acknowledged still holds up what is committed.
     pub(crate) fn end_turn(&mut self, handed: i64) {
         if handed >= 0 {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     time::{Duration, Instant},
@@ -33,6 +33,8 @@ pub struct Tenure {
     /// How many those are.
     islands: AtomicUsize,
     session: Arc<Session>,
+    /// The log was cut there: what lies before it counts in the one that took this one's place, the rest is no more.
+    heir: OnceLock<(i64, Arc<Self>)>,
 }
 
 /// Until when the coordinator takes us for alive, whatever becomes of our heartbeats.
@@ -73,8 +75,8 @@ const ISLANDS_MAX: usize = 1 << 20;
 pub enum AckError {
     /// The partition was given up since; what is not committed is read again by whoever owns it now.
     #[error(
-        "{0} was given up since this was handed out (a rebalance, the end of the session, or a topic made anew): what is \
-         not committed is handed out again, to whoever owns it now"
+        "{0} was given up since this was handed out (a rebalance, the end of the session, a topic made anew, or a log that \
+         was cut before this record): what is not committed is handed out again, to whoever owns it now"
     )]
     Ended(TopicPartition),
     /// Messages were left behind, each of which holds up what may be committed.
@@ -87,8 +89,19 @@ pub enum AckError {
 
 impl Tenure {
     pub(crate) fn new(at: TopicPartition, session: Arc<Session>) -> Self {
-        let front = AtomicU64::new(UNKNOWN);
-        Self { at, front, apart: Mutex::default(), islands: AtomicUsize::new(0), session }
+        Self::standing(at, session, UNKNOWN, BTreeMap::new())
+    }
+
+    fn standing(at: TopicPartition, session: Arc<Session>, front: u64, apart: BTreeMap<i64, i64>) -> Self {
+        let islands = AtomicUsize::new(apart.len());
+        Self {
+            at,
+            front: AtomicU64::new(front),
+            apart: Mutex::new(apart),
+            islands,
+            session,
+            heir: OnceLock::new(),
+        }
     }
 
     /// Which partition.
@@ -100,9 +113,22 @@ impl Tenure {
         self.session.clone()
     }
 
-    /// Whether it may still be acknowledged.
+    /// Whether all that was handed out in it may still be acknowledged.
     pub fn is_open(&self) -> bool {
         self.front.load(SeqCst) & ENDED == 0
+    }
+
+    /// Whether the record at `offset`, which was handed out in it, may still be acknowledged.
+    pub fn takes(&self, offset: i64) -> bool {
+        self.heir.get().map_or_else(|| self.is_open(), |(end, heir)| offset < *end && heir.takes(offset))
+    }
+
+    /// Whether the record at `offset`, which was handed out in it, counts in `current`.
+    pub(crate) fn counts_in(&self, current: &Self, offset: i64) -> bool {
+        match self.heir.get() {
+            None => std::ptr::eq(self, current) && self.is_open(),
+            Some((end, heir)) => offset < *end && heir.counts_in(current, offset),
+        }
     }
 
     /// Whether the session that it is part of has ended: then others read the partition, and nothing more of it may be
@@ -133,7 +159,11 @@ impl Tenure {
     ///
     /// The tenure has ended.
     pub fn ack_through(&self, to: i64) -> Result<(), AckError> {
-        self.advance(&mut self.apart(), i64::MIN, to).map(|_| ())
+        let result = self.advance(&mut self.apart(), i64::MIN, to);
+        match self.heir.get() {
+            Some((end, heir)) if result.is_err() && to <= *end => heir.ack_through(to),
+            _ => result.map(|_| ()),
+        }
     }
 
     /// The offset before which everything is done; `None` while it is not known where the partition begins.
@@ -168,11 +198,32 @@ impl Tenure {
         });
     }
 
+    /// The log was cut at `end`: other records take the place of those beyond, and only what lies before can still be
+    /// acknowledged by whoever holds it. Gives the tenure of what is handed out from now on.
+    pub(crate) fn succeed(&self, end: i64) -> Arc<Self> {
+        // Whoever finds it ended waits for this lock, and finds the heir after.
+        let mut apart = self.apart();
+        let front = self.front.fetch_or(ENDED, SeqCst);
+        let islands = std::mem::take(&mut *apart);
+        let heir = Arc::new(Self::standing(self.at.clone(), self.session.clone(), front, islands));
+        heir.cut(end);
+        let (_, heir) = self.heir.get_or_init(|| (end, heir));
+        heir.clone()
+    }
+
     #[cold]
     fn ack_apart(&self, from: i64, to: i64) -> Result<(), AckError> {
         let mut apart = self.apart();
-        if self.advance(&mut apart, from, to)? {
-            return Ok(());
+        match self.advance(&mut apart, from, to) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(ended) => {
+                let Some((end, heir)) = self.heir.get() else { return Err(ended) };
+                if from < *end {
+                    heir.ack(from, to.min(*end))?; // the gap before it, if it is no more itself
+                }
+                return if to > *end { Err(ended) } else { Ok(()) };
+            }
         }
         if apart.len() >= ISLANDS_MAX {
             return Err(AckError::LeftBehind(self.at.clone()));
@@ -299,6 +350,40 @@ mod tests {
         assert_eq!(tenure.front(), Some(7));
         tenure.cut(3);
         assert_eq!(tenure.front(), Some(3));
+    }
+
+    #[test]
+    fn what_a_cut_took_with_it_counts_for_nothing() {
+        let old = tenure(0);
+        old.ack(0, 2).expect("it is open");
+        old.ack(4, 5).expect("it is open");
+        old.ack(8, 9).expect("it is open");
+        let new = old.succeed(7);
+        let ended = Err(AckError::Ended(old.at().clone()));
+        assert_eq!(old.ack(7, 8), ended);
+        assert_eq!((old.ack_through(8), new.front()), (ended.clone(), Some(2)));
+        assert_eq!((old.ack_through(7), new.front()), (Ok(()), Some(7)));
+        assert_eq!((old.takes(6), old.takes(7), new.takes(7)), (true, false, true));
+        assert!(old.counts_in(&new, 6) && !old.counts_in(&new, 7) && !old.counts_in(&old, 6));
+        assert_eq!(new.ack(7, 8), Ok(()));
+        let newest = new.succeed(3);
+        assert_eq!(newest.front(), Some(3));
+        assert_eq!((old.ack(5, 6), new.ack(7, 8)), (ended.clone(), ended.clone()));
+        assert_eq!((old.ack(2, 3), old.takes(2)), (Ok(()), true));
+        newest.end();
+        assert_eq!((old.ack(2, 3), old.takes(2)), (ended, false));
+    }
+
+    #[test]
+    fn what_is_left_before_a_cut_is_done_by_whoever_holds_it() {
+        let old = tenure(0);
+        old.ack(3, 4).expect("it is open");
+        let new = old.succeed(5);
+        old.ack(0, 1).expect("it was not cut");
+        old.ack(1, 3).expect("it was not cut");
+        assert_eq!(new.front(), Some(4));
+        assert!(old.ack(4, 6).is_err(), "a record at 5, after a gap");
+        assert_eq!(new.front(), Some(5), "the gap is none of the record's");
     }
 
     #[test]

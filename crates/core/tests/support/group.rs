@@ -122,7 +122,11 @@ impl World {
         note!(self, "user of client {client} sends back {} offset {}", piece.at, piece.offset);
         let it = &mut self.clients[client];
         let result = it.machine.nack(&piece.tenure, piece.from, piece.offset);
-        assert_eq!(result.is_ok(), piece.tenure.is_open(), "what is open can be sent back: {result:?}");
+        assert_eq!(
+            result.is_ok(),
+            piece.tenure.takes(piece.offset),
+            "what is open can be sent back: {result:?}"
+        );
         if result.is_ok() {
             it.watch.sent_back(&piece.at, piece.offset);
             let group = self.clients[client].group_id();
@@ -144,7 +148,7 @@ impl World {
     pub fn ack(&mut self, client: usize, piece: &Piece) -> bool {
         let group = self.clients[client].group_id();
         let taken = piece.tenure.ack(piece.from, piece.to).is_ok();
-        assert_eq!(taken, piece.tenure.is_open(), "what is open takes acknowledgements");
+        assert_eq!(taken, piece.tenure.takes(piece.offset), "what is open takes acknowledgements");
         match taken {
             true => self.ward(&group).acked(piece),
             false => self.clients[client].caller.refused += 1,
@@ -402,7 +406,7 @@ impl World {
             }
             Ok(_) => {}
             Err(error) => {
-                assert!(!piece.tenure.is_open(), "{error}, and the tenure goes on");
+                assert!(!piece.tenure.takes(piece.offset), "{error}, and the tenure goes on");
                 self.clients[client].caller.refused += 1;
             }
         }
