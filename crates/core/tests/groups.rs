@@ -1581,6 +1581,25 @@ fn close_says_what_could_not_be_committed_when_the_coordinator_is_away() {
 }
 
 #[test]
+fn close_says_that_the_session_was_over_if_that_is_why() {
+    let mut world = filled(1, 1, 10);
+    let one = settled(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.fill("t", 0, 5);
+    world.run(ms(100));
+    world.freeze(one);
+    world.run(secs(12));
+    world.thaw(one);
+    let held = world.clients[one].caller.held.clone();
+    held.iter().for_each(|piece| assert!(world.ack(one, piece), "nobody has looked at the clock yet"));
+    world.close(one, secs(5));
+    world.until(secs(5), "it is closed", |w| is_closed(w, one));
+    let closed = &world.clients[one].caller.closed;
+    let Some((_, Err(CommitError::Unfinished { last, .. }))) = closed else { panic!("{closed:?}") };
+    assert_eq!(last, "no heartbeat was answered for 10s");
+}
+
+#[test]
 fn the_last_commit_is_tried_again_while_there_is_time() {
     let mut world = filled(1, 1, 10);
     let one = settled(&mut world);

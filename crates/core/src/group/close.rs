@@ -146,7 +146,7 @@ impl Machine {
     fn give_up_closing(&mut self) {
         let left = self.uncommitted();
         if !left.is_empty() {
-            _ = self.unfinished(left);
+            _ = self.unfinished(left, None);
         }
         self.enter_left();
     }

@@ -658,13 +658,13 @@ impl Machine {
         group.owned.iter().filter(moved).map(|&index| self.cursors[index].at.clone()).collect()
     }
 
-    /// Notes what could not be committed in time.
-    pub(super) fn unfinished(&mut self, partitions: Vec<TopicPartition>) -> CommitError {
+    /// Notes what could not be committed in time, and why; what the coordinator owes or said last, unless there is a reason.
+    pub(super) fn unfinished(&mut self, partitions: Vec<TopicPartition>, why: Option<&str>) -> CommitError {
         let asked = self.group.as_ref().and_then(|group| group.commits.flight.as_ref());
         let owes = asked.and_then(|flight| self.address(flight.peer));
         let owes = owes.map(|at| format!("the coordinator at {at} has not answered"));
         let Some(group) = &mut self.group else { return CommitError::Closed };
-        let last = owes.or_else(|| group.commits.trouble.clone());
+        let last = why.map(str::to_owned).or(owes).or_else(|| group.commits.trouble.clone());
         let last =
             last.unwrap_or_else(|| "the coordinator could not be reached, or did not answer".to_owned());
         let error = CommitError::Unfinished { group: group.config.id.clone(), partitions, last };

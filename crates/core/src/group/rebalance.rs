@@ -393,7 +393,7 @@ impl Machine {
         let name = group.config.id.clone();
         let left: Vec<TopicPartition> = self.uncommitted();
         if !left.is_empty() {
-            let what = self.unfinished(left);
+            let what = self.unfinished(left, None);
             self.tell(Event::CommitFailed { group: name, what: what.to_string() });
         }
         self.end_tenures();
@@ -413,7 +413,7 @@ impl Machine {
             owned.iter().map(|&index| self.cursors[index].at.clone()).collect();
         let left = self.uncommitted();
         if !left.is_empty() {
-            _ = self.unfinished(left); // for whoever closes the reader
+            _ = self.unfinished(left, Some(reason)); // for whoever closes the reader
         }
         for &index in &owned {
             self.retire(index);
