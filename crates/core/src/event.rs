@@ -198,6 +198,15 @@ pub enum Event {
         /// For how long it did not.
         interval: Duration,
     },
+    /// A hook that was told of an assignment has kept it for longer than `rebalance_timeout`; told once.
+    HookBusy {
+        /// The group.
+        group: Arc<str>,
+        /// What is not read until it is done.
+        partitions: Vec<TopicPartition>,
+        /// For how long it has.
+        time: Duration,
+    },
     /// A fault that will be, or was, returned by the reader.
     Fault(Fault),
 }
@@ -272,6 +281,9 @@ impl fmt::Display for Event {
             Self::ReaderSilent { group, interval } => {
                 write!(f, "group {group}: no message was asked for in {interval:?}; {UNTIL_ASKED}")
             }
+            Self::HookBusy { group, partitions, time } => {
+                write!(f, "group {group}: a hook has kept {} for {time:?}; {UNTIL_DONE}", list(partitions))
+            }
             Self::Fault(fault) => fault.fmt(f),
         }
     }
@@ -279,6 +291,7 @@ impl fmt::Display for Event {
 
 const SLOWED: &str = "fetching one reply a broker at a time";
 const AGAIN: &str = "what was not committed will be read again";
+const UNTIL_DONE: &str = "nothing of it is read until the hook is done";
 const UNTIL_ASKED: &str = "its partitions are given up until one is";
 
 fn who(peer: Peer) -> String {

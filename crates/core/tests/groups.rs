@@ -1025,6 +1025,24 @@ fn a_hook_that_never_ends_holds_the_group_until_its_deadline_only() {
 }
 
 #[test]
+fn a_hook_that_keeps_an_assignment_is_told_once() {
+    let mut world = filled(1, 2, 10);
+    let one = member_with(&mut world, |_, group| group.hooks = true);
+    world.clients[one].caller.hooks_take = None;
+    world.run(secs(60));
+    let busy: Vec<String> = world
+        .events(one)
+        .filter(|event| matches!(event, Event::HookBusy { .. }))
+        .map(Event::to_string)
+        .collect();
+    assert_eq!(
+        busy,
+        ["group g: a hook has kept t 0-1 for 20s; nothing of it is read until the hook is done"]
+    );
+    assert!(world.reads(one).is_empty() && is_stable(&world, 1));
+}
+
+#[test]
 fn hooks_are_told_in_order_and_nothing_is_read_before_they_are_done() {
     let mut world = filled(1, 2, 10);
     let one = member_with(&mut world, |_, group| group.hooks = true);

@@ -26,7 +26,8 @@ pub enum Rebalance {
 
 /// These partitions are ours. Reading them begins when this is dropped.
 ///
-/// A hook that keeps it for ever keeps them from being read.
+/// There is no deadline: a hook that keeps it for ever keeps them from being read, and
+/// [`Event::HookBusy`](crate::Event::HookBusy) says so.
 #[derive(Debug)]
 pub struct Assigned {
     told: Guard,

@@ -633,11 +633,20 @@ async fn lost_partitions() -> Family {
     let mut slow = billing(&broker).max_poll_interval(Duration::from_millis(100)).open().unwrap();
     support::next(&mut slow).await;
     let silent = event(&slow, |event| matches!(event, Event::ReaderSilent { .. })).await;
+
+    let held =
+        billing(&broker).rebalance_timeout(Duration::from_millis(300)).on_rebalance(|rebalance| async move {
+            std::future::pending::<()>().await;
+            drop(rebalance);
+        });
+    let held = held.open().unwrap();
+    let busy = event(&held, |event| matches!(event, Event::HookBusy { .. })).await;
     vec![
         ("given up", lines(&[revoked, acknowledged])),
         ("not owned", lines(&[not_owned])),
         ("lost", lines(&[lost])),
         ("silent caller", lines(&[silent.replace("100ms", "300s")])),
+        ("busy hook", lines(&[busy.replace("300ms", "60s")])),
     ]
 }
 

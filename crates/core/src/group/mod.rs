@@ -64,6 +64,8 @@ pub(crate) struct Group {
     /// What to tell who has hooks.
     rebalances: VecDeque<Rebalance>,
     next_rebalance: u64,
+    /// A hook that was told of an assignment, and when to say that it takes long.
+    hook_due: Option<(u64, Instant)>,
     /// The last time at which we spoke to the coordinator and it knew us.
     heard: Instant,
     session: Arc<Session>,
@@ -216,6 +218,7 @@ impl Group {
             recalls: Recalls::default(),
             rebalances: VecDeque::new(),
             next_rebalance: 1,
+            hook_due: None,
             heard: now,
             session: Session::new(now),
             heartbeat: None,
@@ -319,6 +322,7 @@ impl Machine {
         self.session_may_end(now);
         self.commit_may_be_due(now);
         self.reader_may_be_silent(now);
+        self.hook_may_be_busy(now);
     }
 
     /// Asks to be woken for the group's sake.

@@ -192,11 +192,16 @@ impl Machine {
         group.last_assigned = (ours.clone(), group.generation);
         let (name, generation, member) = (group.config.id.clone(), group.generation, group.member.clone());
         let hook = group.config.hooks.then(|| self.ring(RebalanceKind::Assigned, ours.clone())).flatten();
-        let Some(group) = &self.group else { return };
+        let Some(group) = &mut self.group else { return };
         for &index in &group.owned {
             if let Some(stake) = &mut self.cursors[index].stake {
                 stake.hook = hook;
             }
+        }
+        let due = now + group.config.rebalance_timeout;
+        group.hook_due = hook.map(|id| (id, due));
+        if hook.is_some() {
+            self.wake_group(due);
         }
         if let Some(first) = strange.first() {
             let what = format!("it assigned us {first}, whose topic we did not ask for; it is not read");
@@ -304,6 +309,22 @@ impl Machine {
             {
                 self.settle_recall(index);
             }
+        }
+    }
+
+    /// Nobody else would say why nothing is read.
+    pub(super) fn hook_may_be_busy(&mut self, now: Instant) {
+        let Some(group) = &mut self.group else { return };
+        let Some((id, _)) = group.hook_due.take_if(|(_, due)| *due <= now) else { return };
+        let waits = |index: &&usize| {
+            let stake = self.cursors[**index].stake.as_ref();
+            stake.is_some_and(|stake| stake.hook == Some(id))
+        };
+        let partitions: Vec<TopicPartition> =
+            group.owned.iter().filter(waits).map(|&index| self.cursors[index].at.clone()).collect();
+        let (group, time) = (group.config.id.clone(), group.config.rebalance_timeout);
+        if !partitions.is_empty() {
+            self.tell(Event::HookBusy { group, partitions, time });
         }
     }
 

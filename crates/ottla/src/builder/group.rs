@@ -170,9 +170,12 @@ impl Builder<Group> {
     /// ([`Assigned::start_at`](crate::Assigned::start_at)), or to finish what is being done of partitions that are given up.
     ///
     /// Hooks run in a task of their own, one after the other, in order; reading other partitions goes on meanwhile, and so
-    /// do heartbeats. What a hook is given holds the group up until it is dropped, or until its deadline. A hook may await,
-    /// and use a [`Control`](crate::Control), such as that of what it was given. One that panics counts as done. One that
-    /// never returns keeps those after it from being called; when the reader ends it is dropped at its next await.
+    /// do heartbeats. [`Revoked`](crate::Revoked) holds the group up until it is dropped, or until its deadline.
+    /// [`Assigned`](crate::Assigned) holds nobody up, and has no deadline: its partitions are read once it is dropped, and
+    /// [`Event::HookBusy`](crate::Event::HookBusy) says so if that takes longer than
+    /// [`rebalance_timeout`](Self::rebalance_timeout). A hook may await, and use a [`Control`](crate::Control), such as that
+    /// of what it was given. One that panics counts as done. One that never returns keeps those after it from being called;
+    /// when the reader ends it is dropped at its next await.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), ottla::Error> {
