@@ -84,19 +84,27 @@ impl Cluster {
         self.nodes.iter().map(Node::bootstrap).collect::<Vec<_>>().join(",")
     }
 
-    /// Starts all nodes, and the ZooKeeper before them, and waits until they can be used and know each other.
+    /// Starts the nodes that do not run, and the ZooKeeper before them, and waits until they can be used and know each other.
+    /// If that fails, what ran before goes on.
     pub(crate) fn start(&self) -> Result<Vec<Child>> {
+        let down: Vec<&Node> = self.nodes.iter().filter(|node| node.running().is_none()).collect();
+        if down.is_empty() {
+            return misuse(format!("Kafka runs already in {}", self.dir.display()));
+        }
         let zookeeper = self.zookeeper.as_ref().map(ZooKeeper::start).transpose()?.flatten();
         let ids: Vec<_> = self.nodes.iter().map(Node::id).collect();
-        let launched = self.nodes.iter().map(Node::launch).collect::<Result<Vec<_>>>();
+        let launched = down.iter().map(|node| node.launch()).collect::<Result<Vec<_>>>();
         let ready = launched.and_then(|children| {
-            let each = self.nodes.iter().zip(children);
+            let each = down.iter().zip(children);
             each.map(|(node, child)| node.ready(child, &ids)).collect::<Result<Vec<_>>>()
         });
         match ready {
             Ok(brokers) => Ok(brokers.into_iter().chain(zookeeper).collect()),
             Err(failure) => {
-                self.kill();
+                each(&down, Node::kill);
+                if down.len() == self.nodes.len() {
+                    self.zookeeper.iter().for_each(ZooKeeper::stop);
+                }
                 Err(failure)
             }
         }
@@ -123,10 +131,14 @@ impl Cluster {
         self.zookeeper.iter().for_each(ZooKeeper::remove_data);
     }
 
-    /// For all at once: a node that shuts down asks the others, and waits for them in vain when they are gone.
     fn each(&self, act: fn(&Node)) {
-        thread::scope(|scope| self.nodes.iter().for_each(|node| drop(scope.spawn(move || act(node)))));
+        each(&self.nodes.iter().collect::<Vec<_>>(), act);
     }
+}
+
+/// For all at once: a node that shuts down asks the others, and waits for them in vain when they are gone.
+fn each(nodes: &[&Node], act: fn(&Node)) {
+    thread::scope(|scope| nodes.iter().for_each(|node| drop(scope.spawn(move || act(node)))));
 }
 
 fn open_nodes(dir: &Path) -> Result<Vec<Node>> {
