@@ -1,4 +1,6 @@
-//! Characters that a shell makes hard to type.
+//! Characters that a shell makes hard to type, and those that a terminal would obey.
+
+use std::borrow::Cow;
 
 /// Replaces `\n`, `\t`, `\r`, `\\` and `\xNN` by the bytes they stand for.
 pub(crate) fn resolve(text: &str) -> Result<Vec<u8>, String> {
@@ -29,9 +31,24 @@ fn hex(behind: &str) -> Result<u8, String> {
         .ok_or_else(|| "\\x needs two hexadecimal digits, as in \\x00".to_owned())
 }
 
+/// What somebody else chose, for a terminal: a group or a member may have any name, such as one that clears the screen.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_drives_the_terminal() {
+        assert_eq!(shown("evil\x1b[31m\nred \u{9b}1m ä"), "evil\\u{1b}[31m\\nred \\u{9b}1m ä");
+        assert!(matches!(shown("orders ä"), Cow::Borrowed("orders ä")));
+    }
 
     #[test]
     fn escapes_become_bytes() {

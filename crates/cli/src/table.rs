@@ -1,5 +1,7 @@
 //! Columns for eyes.
 
+use crate::escape;
+
 /// Rows of cells under their titles: text to the left, numbers to the right.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -28,7 +30,8 @@ impl Table {
 
     /// Adds a row; an empty cell becomes a dash.
     pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        let or_dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
+        let or_dash =
+            |cell: String| if cell.is_empty() { "-".to_owned() } else { escape::shown(&cell).into_owned() };
         self.rows.push(cells.into_iter().map(or_dash).collect());
     }
 

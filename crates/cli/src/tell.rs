@@ -8,6 +8,8 @@ use std::{
 use ottla::{Error, ErrorKind};
 use serde::Serialize;
 
+use crate::escape;
+
 /// Why a command failed, as a sentence.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
@@ -38,7 +40,9 @@ pub(crate) fn whole(error: Error) -> Failure {
 
 /// Prints a note. Where standard error is closed nobody is there to read it, and that is no failure.
 pub(crate) fn note(text: impl Display) {
-    let _ = writeln!(io::stderr(), "ottla: {text}");
+    let lines = text.to_string();
+    let shown: Vec<_> = lines.split('\n').map(escape::shown).collect();
+    let _ = writeln!(io::stderr(), "ottla: {}", shown.join("\n"));
 }
 
 /// Prints a line on standard output; that nobody reads it any more is no failure.

@@ -104,7 +104,8 @@ async fn ask_versions(
     let bytes = frame::encode_request(&request, version, 0, &options.client_id).map_err(|e| e.to_string())?;
     socket.send(&bytes).await?;
     let pool = Arc::new(Pool::new(Arc::new(Ledger::default()), 0));
-    let (frame, _) = frames.next(socket, &pool, options.max_frame_bytes, None).await.map_err(stranger)?;
+    let most = options.max_frame_bytes.min(MOST_VERSIONS);
+    let (frame, _) = frames.next(socket, &pool, most, None).await.map_err(stranger)?;
     // Behind the correlation id stands the error code, in every version.
     let refused = frame.get(4..6).is_some_and(|code| code == Code::UNSUPPORTED_VERSION.0.to_be_bytes());
     let version = if refused { 0 } else { version };
@@ -114,12 +115,15 @@ async fn ask_versions(
     }
 }
 
+/// All that a broker has to say of its versions takes less than a thousandth of it.
+const MOST_VERSIONS: usize = 1 << 20;
+
 const STRANGER: &str = "is it a Kafka broker, and without TLS?";
 
 /// Before the first answer, nothing says that a Kafka broker without TLS is at the other end.
 fn stranger(broken: Broken) -> String {
     match broken {
-        Broken::Length(LengthError::TooLarge { .. }) => format!("{broken}; {STRANGER}"),
+        Broken::Length(large @ LengthError::TooLarge { .. }) => format!("{large}; {STRANGER}"),
         Broken::Length(named) => named.to_string(),
         other => format!("{other} before it said its versions; {STRANGER}"),
     }

@@ -10,7 +10,7 @@ use ottla::{GroupDescription, Groups, MemberDescription, PartitionLag, TopicPart
 use serde::Serialize;
 
 use crate::{
-    output,
+    escape, output,
     table::{Side, Table},
     tell::{self, Failure, counted},
     time::in_words,
@@ -79,6 +79,7 @@ impl Seen {
     fn headline(&self) -> String {
         let GroupDescription { id, kind, state, assignor, coordinator, .. } = &self.description;
         let assignor = if assignor.is_empty() { String::new() } else { format!(", assigned by {assignor}") };
+        let id = escape::shown(id);
         format!(
             "group {id}: {kind}, {state}{assignor}; coordinator: broker {} at {}\n",
             coordinator.node, coordinator.address
