@@ -148,7 +148,11 @@ fn a_node_that_is_down_is_no_broker_any_more() {
 fn what_is_no_broker_is_told_as_that() {
     let cluster = Cluster::start();
     cluster.change(|cluster| cluster.set_versions(ApiKey::Metadata, None));
-    let ended = cluster.ottla("doctor").run();
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.text().contains("is this the port of a KRaft controller?"), "{}", ended.text());
+    cluster.change(|cluster| cluster.set_versions(ApiKey::FindCoordinator, None));
+    for line in ["doctor", "read orders", "produce orders", "topics", "groups", "group show g"] {
+        let ended = cluster.ottla(line).run();
+        let said = format!("{}{}", ended.text(), ended.stderr);
+        assert_eq!(ended.code, Some(1), "{line}: {said}");
+        assert!(said.contains("is this the port of a KRaft controller, not of a broker?"), "{line}: {said}");
+    }
 }

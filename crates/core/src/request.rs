@@ -195,9 +195,13 @@ pub enum AskError {
     Encode(#[from] EncodeError),
 }
 
-/// Every broker speaks Metadata; a controller of KRaft does not.
+/// Every broker speaks these; a controller of KRaft does not.
 fn controller(api: &str) -> &'static str {
-    if api == "Metadata" { ": is this the port of a KRaft controller, not of a broker?" } else { "" }
+    if matches!(api, "Metadata" | "FindCoordinator") {
+        ": is this the port of a KRaft controller, not of a broker?"
+    } else {
+        ""
+    }
 }
 
 /// The first Fetch version that names topics by id only.
@@ -301,7 +305,7 @@ impl Pen<'_> {
     }
 
     fn version<R: Speaks>(self, cap: i16) -> Result<i16, AskError> {
-        self.versions.pick_at_most::<R>(cap).ok_or_else(|| no_version::<R>(self.versions, cap))
+        self.versions.pick_at_most::<R>(cap).ok_or_else(|| AskError::no_version::<R>(self.versions, cap))
     }
 
     fn write_in<R: Speaks>(self, body: &R, kind: Kind, version: i16) -> Result<(Vec<u8>, Asked), AskError> {
@@ -310,15 +314,18 @@ impl Pen<'_> {
     }
 }
 
-fn no_version<R: Speaks>(versions: &ApiVersions, cap: i16) -> AskError {
-    let api = R::KEY.name();
-    match versions.range(R::KEY) {
-        None => AskError::Absent { api },
-        Some((low, high)) => AskError::Versions {
-            api,
-            theirs: format!("{low} to {high}"),
-            ours: format!("{} to {}", R::VERSIONS.start(), (*R::VERSIONS.end()).min(cap)),
-        },
+impl AskError {
+    /// The broker speaks these versions, and none of ours up to `cap`.
+    pub fn no_version<R: Speaks>(versions: &ApiVersions, cap: i16) -> Self {
+        let api = R::KEY.name();
+        match versions.range(R::KEY) {
+            None => Self::Absent { api },
+            Some((low, high)) => Self::Versions {
+                api,
+                theirs: format!("{low} to {high}"),
+                ours: format!("{} to {}", R::VERSIONS.start(), (*R::VERSIONS.end()).min(cap)),
+            },
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ottla_core::{Address, Ledger};
-use ottla_wire::{api::ApiVersions, frame, message::Request};
+use ottla_core::{Address, AskError, Ledger};
+use ottla_wire::{api::ApiVersions, code::Code, frame, message::Request};
 
 use crate::{
     connection::senseless,
@@ -53,7 +53,8 @@ impl Connection {
         &self.dialled.versions
     }
 
-    /// Asks in the highest version that both ends speak. After an error the connection is of no use.
+    /// Asks in the highest version that both ends speak. After an error the connection is of no use, unless it is
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused): there is no such version.
     ///
     /// # Errors
     ///
@@ -68,19 +69,21 @@ impl Connection {
     ///
     /// What failed, with the address.
     pub async fn call_at_most<R: Request>(&mut self, request: &R, cap: i16) -> Result<R::Response, Error> {
+        let versions = &self.dialled.versions;
+        let Some(version) = versions.pick_at_most::<R>(cap) else {
+            let what = format!("{}: {}", self.address, AskError::no_version::<R>(versions, cap));
+            return Err(Error::refused(what, Code::UNSUPPORTED_VERSION));
+        };
         let limit = self.options.request_timeout;
-        let answer = match tokio::time::timeout(limit, self.exchange(request, cap)).await {
+        let answer = match tokio::time::timeout(limit, self.exchange(request, version)).await {
             Ok(answer) => answer,
             Err(_) => Err(no_answer(limit)),
         };
         answer.map_err(|reason| Error::connection(format!("{}: {reason}", self.address)))
     }
 
-    async fn exchange<R: Request>(&mut self, request: &R, cap: i16) -> Result<R::Response, String> {
-        let Dialled { socket, frames, versions } = &mut self.dialled;
-        let version = versions.pick_at_most::<R>(cap).ok_or_else(|| {
-            format!("the broker and we share no version of {} (we speak {:?})", R::KEY.name(), R::VERSIONS)
-        })?;
+    async fn exchange<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response, String> {
+        let Dialled { socket, frames, .. } = &mut self.dialled;
         self.correlation += 1;
         let bytes = frame::encode_request(request, version, self.correlation, &self.options.client_id)
             .map_err(|error| error.to_string())?;

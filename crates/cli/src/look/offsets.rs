@@ -77,15 +77,21 @@ fn row(topic: &str, partition: Partition, found: Option<&mut Answers>) -> Row {
     if let Some(answers) = found {
         match answers.remove(&TopicPartition::new(topic, partition)) {
             Some(Ok(found)) => row.find(found),
-            Some(Err(why)) => row.fault = row.fault.or(Some(why)),
-            None => {}
+            Some(Err(why)) => row.find_nothing(Some(why)),
+            None => row.find_nothing(None),
         }
-        row.at.get_or_insert(At { offset: None, timestamp: None });
     }
     row
 }
 
 impl Row {
+    /// Where the time is could not be found out.
+    fn find_nothing(&mut self, why: Option<String>) {
+        self.fault = self.fault.take().or(why);
+        self.records = None;
+        self.at = Some(At { offset: None, timestamp: None });
+    }
+
     fn find(&mut self, found: Found) {
         let offset = if found.offset >= 0 { Some(found.offset) } else { self.end };
         self.records = offset.zip(self.end).map(|(offset, end)| (end - offset).max(0));
@@ -150,4 +156,31 @@ fn text(rows: &[Row], at: bool) -> String {
 fn unix_ms(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_times_is_not_counted_from_its_beginning() {
+        let mut row = Row {
+            topic: "orders".to_owned(),
+            partition: 0,
+            begin: Some(0),
+            end: Some(12),
+            records: Some(12),
+            at: None,
+            fault: None,
+        };
+        row.find_nothing(Some("its records have no times".to_owned()));
+        let line = text(&[row], true)
+            .lines()
+            .nth(1)
+            .expect("a row")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert_eq!(line, "orders 0 0 - - 12 -");
+    }
 }

@@ -8,10 +8,7 @@ use std::{
 };
 
 use ottla::{Address, Options, raw::Connection};
-use ottla_wire::{
-    api::ApiKey,
-    message::{ApiVersionsRequest, MetadataResponse, metadata_response::MetadataResponseBroker},
-};
+use ottla_wire::message::{ApiVersionsRequest, MetadataResponse, metadata_response::MetadataResponseBroker};
 use serde::{Serialize, Serializer};
 use tokio::{net::TcpStream, task::JoinSet};
 
@@ -23,9 +20,6 @@ use crate::tell::Failure;
 
 /// So often a broker is asked something small, and the middle one of its answers counts.
 const ROUND_TRIPS: usize = 5;
-
-const NO_BROKER: &str =
-    "what answers is no broker: it knows no Metadata (is this the port of a KRaft controller?)";
 
 const NO_NAME: &str = "this machine knows no such name: is it spelt right, and known where this runs?";
 const NO_PORT: &str = "nothing listens there: is the port right, and does the broker run?";
@@ -177,9 +171,6 @@ impl Visit {
             ..ApiVersionsRequest::default()
         };
         self.kafka = Some(release(&connection.call(&versions).await?));
-        if connection.versions().range(ApiKey::Metadata).is_none() {
-            return Err(Failure(format!("{}: {NO_BROKER}", self.place.address)));
-        }
         let topics = if with_topics { None } else { Some(&[][..]) };
         let metadata = connection.call(&metadata_request(topics)).await?;
         let mut took = Vec::new();

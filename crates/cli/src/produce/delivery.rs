@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use ottla::{Address, Code, Event, Options, Peer, raw::Connection};
+use ottla::{Address, Code, ErrorKind, Event, Options, Peer, raw::Connection};
 use ottla_wire::{
     Uuid,
     message::{
@@ -57,6 +57,7 @@ pub(crate) struct Delivery {
     /// Of the next record, by partition.
     sequences: Vec<i32>,
     written: u64,
+    refused: u64,
 }
 
 /// What metadata said last.
@@ -100,6 +101,7 @@ impl Delivery {
             producer: (-1, -1),
             sequences: Vec::new(),
             written: 0,
+            refused: 0,
         }
     }
 
@@ -123,6 +125,11 @@ impl Delivery {
     /// How many records were acknowledged.
     pub(crate) fn written(&self) -> u64 {
         self.written
+    }
+
+    /// How many records a broker refused for good.
+    pub(crate) fn refused_records(&self) -> u64 {
+        self.refused
     }
 
     /// Sends all batches, and comes back when they are acknowledged by all in-sync replicas.
@@ -265,7 +272,10 @@ impl Delivery {
                     reason = self.refused(batch.partition, code, answer);
                     left.push(batch);
                 }
-                code => failure = failure.or(Some(self.refused(batch.partition, code, answer))),
+                code => {
+                    self.refused += batch.records;
+                    failure = failure.or(Some(self.refused(batch.partition, code, answer)));
+                }
             }
         }
         match failure {
@@ -277,7 +287,13 @@ impl Delivery {
     fn refused(&self, partition: usize, code: Code, answer: Option<&PartitionProduceResponse>) -> String {
         let told = answer.and_then(|answer| answer.error_message.as_deref());
         let told = told.map_or(String::new(), |message| format!(" ({message})"));
-        format!("{} partition {partition}: the broker answered {code}{told}", self.topic)
+        let hint = match code {
+            Code::UNSUPPORTED_FOR_MESSAGE_FORMAT => {
+                "; produce writes in format 0.11 or later (the topic's message.format.version)"
+            }
+            _ => "",
+        };
+        format!("{} partition {partition}: the broker answered {code}{told}{hint}", self.topic)
     }
 
     fn refusal(&self, code: Code) -> String {
@@ -366,6 +382,7 @@ impl Delivery {
                     self.contact = Some((address, connection));
                     return Ok(response);
                 }
+                Err(error) if error.kind() == ErrorKind::Refused => return Err(error.into()),
                 Err(error) => {
                     self.note_lost(&address, &error);
                     trial.again(&error.to_string()).await?;

@@ -94,8 +94,12 @@ impl Producing {
     fn summary(&self, topic: &str) -> String {
         let written = self.delivery.written();
         let plural = if written == 1 { "" } else { "s" };
-        let told = format!("{written} record{plural} written to {topic}");
-        match self.taken - written {
+        let refused = self.delivery.refused_records();
+        let mut told = format!("{written} record{plural} written to {topic}");
+        if refused > 0 {
+            told += &format!("; {refused} refused");
+        }
+        match self.taken - written - refused {
             0 => told,
             open => format!("{told}; of {open} more it is not known"),
         }

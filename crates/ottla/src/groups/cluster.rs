@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ottla_core::Address;
+use ottla_core::{Address, AskError};
 use ottla_wire::{
     code::Code,
     message::{
@@ -197,8 +197,8 @@ impl Cluster {
             None => Connection::dial(address, &self.options).await.map_err(lost)?,
         };
         let Some(version) = connection.versions().pick_at_most::<R>(cap) else {
+            let what = format!("{address}: {}", AskError::no_version::<R>(connection.versions(), cap));
             self.connections.insert(address.clone(), connection);
-            let what = format!("{address}: the broker and we share no version of {}", R::KEY.name());
             return Err(Error::refused(what, Code::UNSUPPORTED_VERSION).into());
         };
         let response = connection.call_at_most(&request(version), version).await.map_err(lost)?;
