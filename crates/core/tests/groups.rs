@@ -815,6 +815,27 @@ fn a_member_that_never_takes_its_assignment_is_missed() {
     assert!(!has_lost(&world, one));
 }
 
+/// What was waited for in vain runs into its deadline, and one pause follows; not another one of each broker, and of the group.
+#[test]
+fn after_an_outage_one_pause_is_waited_through_and_not_one_after_the_other() {
+    let mut longest = Duration::ZERO;
+    for seed in 0..60 {
+        let outage = ms(15_000 + 370 * seed);
+        let mut world = World::new(Setup { seed, ..Setup::default() });
+        world.topic("t", 1);
+        world.fill("t", 0, 10);
+        let one = member_with(&mut world, |config, _| config.request_timeout = secs(5));
+        world.until(secs(3), "all is committed", all_committed);
+        world.darken(1);
+        world.run(outage);
+        world.lighten(1);
+        world.fill("t", 0, 1);
+        let took = world.until(secs(30), "it reads on", |w| w.offsets(one, "t", 0).contains(&10));
+        longest = longest.max(took);
+    }
+    assert!(longest < secs(7), "{longest:?}");
+}
+
 // What the leader knows.
 
 #[test]
@@ -1359,6 +1380,26 @@ fn commits_that_wait_when_the_partition_goes_are_answered() {
     let ticket = ticket.expect("it is ours");
     world.until(secs(11), "the session ends", |w| has_lost(w, one));
     assert!(matches!(commit_result(&mut world, one, ticket), Err(CommitError::Ack(_))));
+}
+
+#[test]
+fn commits_that_wait_when_the_time_to_close_is_over_are_told_why() {
+    let mut world = filled(1, 1, 10);
+    let one = member(&mut world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    world.run(secs(1));
+    world.mishap(Mishap::silence(ApiKey::OffsetCommit).always());
+    let pieces = world.pieces(one, &tp("t", 0));
+    let commit = |piece: &Piece| Commit::Through { tenure: piece.tenure.clone(), to: piece.to };
+    let tickets: Vec<_> =
+        pieces.iter().map(|piece| world.commit(one, commit(piece)).expect("it is ours")).collect();
+    world.close(one, secs(5));
+    world.until(secs(5), "it is closed", |w| is_closed(w, one));
+    for ticket in tickets {
+        let result = commit_result(&mut world, one, ticket);
+        assert!(matches!(result, Err(CommitError::Unfinished { .. })), "{result:?}");
+    }
 }
 
 #[test]

@@ -61,7 +61,9 @@ impl<K: Commits> Reader<K> {
     /// - [`ErrorKind::Fenced`](crate::ErrorKind::Fenced): the partition was given up, so that this was not committed, or
     ///   nobody knows.
     /// - [`ErrorKind::Refused`](crate::ErrorKind::Refused): the coordinator refused it; [`Error::code`] says how.
-    /// - [`Error::is_closed`] once closing has begun, or when it ended before an answer came.
+    /// - [`ErrorKind::Uncommitted`](crate::ErrorKind::Uncommitted): the time to give the partition up, or to close, was over
+    ///   before an answer came; it says what was missing.
+    /// - [`Error::is_closed`] once closing has begun.
     ///
     /// # Cancel safety
     ///

@@ -211,7 +211,7 @@ async fn who_waits_for_a_commit_is_told_when_the_reader_ends() {
     eventually("it is on its way", || broker.with(|c| c.fault_hits(silent)) > 0).await;
     soon("close", reader.close()).await.unwrap_err();
     let error = soon("the answer", waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Closed), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Uncommitted, "{error}");
 }
 
 #[tokio::test]

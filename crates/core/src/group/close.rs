@@ -146,7 +146,8 @@ impl Machine {
     fn give_up_closing(&mut self) {
         let left = self.uncommitted();
         if !left.is_empty() {
-            _ = self.unfinished(left, None);
+            let what = self.unfinished(left, None);
+            self.fail_waiting(&what);
         }
         self.enter_left();
     }

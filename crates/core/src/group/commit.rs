@@ -635,6 +635,14 @@ impl Machine {
         }
     }
 
+    /// Who waits for a commit of what we own waits in vain.
+    pub(super) fn fail_waiting(&mut self, error: &CommitError) {
+        let owned = self.group.as_ref().map(|group| group.owned.clone()).unwrap_or_default();
+        for index in owned {
+            self.fail_commits_of(index, error);
+        }
+    }
+
     /// The partition is not ours any more: who waits for its commit is told.
     pub(super) fn fail_commits_of(&mut self, index: usize, error: &CommitError) {
         let Some(group) = &mut self.group else { return };

@@ -261,6 +261,11 @@ impl Group {
         !self.config.member || matches!(self.phase, Phase::Stable | Phase::Revoking(_))
     }
 
+    /// What it paused after may be over.
+    pub(crate) fn hasten(&mut self) {
+        self.not_before = None;
+    }
+
     fn is_static(&self) -> bool {
         self.config.instance.is_some() && self.knows_instances
     }

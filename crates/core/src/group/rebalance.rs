@@ -415,6 +415,7 @@ impl Machine {
         let left: Vec<TopicPartition> = self.uncommitted();
         if !left.is_empty() {
             let what = self.unfinished(left, None);
+            self.fail_waiting(&what);
             self.tell(Event::CommitFailed { group: name, what: what.to_string() });
         }
         self.end_tenures();

@@ -59,10 +59,13 @@ impl Machine {
     }
 
     pub(super) fn answered(&mut self, now: Instant, peer: Peer, lane: Lane) {
-        if let Some(node) = self.nodes.get_mut(&peer) {
-            node.heard.insert(lane, now);
-            node.phase = NodePhase::Open;
-            (node.dirty, node.has_answered, node.silent) = (true, true, false);
+        let Some(node) = self.nodes.get_mut(&peer) else { return };
+        let had_failed = node.backoff.failures() > 0;
+        node.heard.insert(lane, now);
+        node.phase = NodePhase::Open;
+        (node.dirty, node.has_answered, node.silent) = (true, true, false);
+        if had_failed && self.rounds > 0 {
+            self.outage_may_be_over();
         }
         // A bootstrap address names brokers; whether those can be reached is another matter (a wrong advertised listener).
         if matches!(peer, Peer::Seed(_)) && self.node_ids().next().is_some() {
@@ -73,6 +76,20 @@ impl Machine {
         if std::mem::take(&mut self.rounds) > 0 {
             self.outage = None;
             self.tell(Event::Reachable);
+        }
+    }
+
+    /// Nobody could be reached, and somebody answers who could not: the others need not wait until their pauses are over, one
+    /// after the other.
+    fn outage_may_be_over(&mut self) {
+        for node in self.nodes.values_mut() {
+            if matches!(node.phase, NodePhase::Down { .. }) {
+                node.phase = NodePhase::Open;
+            }
+            node.dirty = true;
+        }
+        if let Some(group) = &mut self.group {
+            group.hasten();
         }
     }
 
