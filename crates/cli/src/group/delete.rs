@@ -16,7 +16,10 @@ pub(super) async fn run(groups: &mut Groups, group: &str, yes: bool) -> Result<(
         format!("group {group} ({}) has the offsets of {}", description.state, counted(offsets, "partition"));
     match description.members.len() {
         0 => tell::note(format!("{held}; --yes deletes them all")),
-        members => tell::note(format!("{held} and {}: it cannot be deleted now", counted(members, "member"))),
+        members => {
+            let members = counted(members, "member");
+            return Err(Failure(format!("{held} and {members}: it cannot be deleted now")));
+        }
     }
     Ok(())
 }
