@@ -544,6 +544,7 @@ impl Machine {
             Purpose::Fetch(plan) => {
                 if let Peer::Node(node) = peer {
                     self.free_fetch_lane(node, plan.lane, id);
+                    self.ask_for_less(node, &plan);
                 }
                 plan.into_cursors()
             }

@@ -1945,6 +1945,18 @@ fn lost_offsets_replies_are_asked_for_again() {
 }
 
 #[test]
+fn a_way_that_carries_only_so_much_at_a_time_is_asked_for_less() {
+    let mut world = filled(1, 1, 0);
+    (0..40).for_each(|_| world.append("t", 0, Produce { value: 20_000, ..Produce::plain(3) }));
+    let fault = world.mishap(Mishap::cut(ApiKey::Fetch, 200_000).always());
+    let reader = reading(&mut world, |_| {});
+    world.until(secs(60), "all is read", |w| w.offsets(reader, "t", 0) == offsets(0, 120));
+    world.cluster.clear_fault(fault);
+    (0..40).for_each(|_| world.append("t", 0, Produce { value: 20_000, ..Produce::plain(3) }));
+    world.until(secs(5), "all is read", |w| w.offsets(reader, "t", 0) == offsets(0, 240));
+}
+
+#[test]
 fn a_broker_that_sends_us_back_to_the_bootstrap_list_is_obeyed() {
     let mut world = filled(2, 2, 3);
     let reader = reading(&mut world, |config| config.metadata_max_age = secs(5));

@@ -57,6 +57,9 @@ impl Plan {
 /// No fetch asks for less; so little room is none.
 const SMALLEST_REPLY: usize = 64 << 10;
 
+/// Replies that get lost again and again are asked for no smaller than this.
+const LEAST_REPLY: i32 = 16 << 10;
+
 /// How many parts may wait at a broker, however small: each costs some hundred bytes beside its records.
 const QUEUED_PARTS_MAX: usize = 64;
 
@@ -273,10 +276,18 @@ impl Machine {
         let floor = crate::cluster::node::REPLY_BYTES.min(self.config.max_bytes);
         // A reader that still has something queued is the slower side: more at a time would only cost memory.
         node.reply_bytes = match (full, slow && node.queued_bytes == 0) {
+            (true, _) if node.reply_bytes < floor => node.reply_bytes.saturating_mul(2).min(floor),
             (true, true) => node.reply_bytes.saturating_mul(2).min(ceiling).max(floor),
             (true, false) => (node.reply_bytes - node.reply_bytes / 8).max(floor),
             (false, _) => node.reply_bytes,
         };
+    }
+
+    /// A reply got lost. A way that does not carry so much at a time, or not for so long, may carry less.
+    pub(crate) fn ask_for_less(&mut self, node: i32, plan: &Plan) {
+        if let Some(node) = self.nodes.get_mut(&Peer::Node(node)) {
+            node.reply_bytes = node.reply_bytes.min((plan.max_bytes / 2).max(LEAST_REPLY));
+        }
     }
 
     /// An answer without records is due when `max_wait` has passed. One that comes at once, again and again (a broker that
