@@ -187,6 +187,11 @@ async fn explicit_offsets_go_where_they_are_told_with_their_metadata() {
     let both = [(zero.clone(), offset(7, "seven")), (one.clone(), offset(0, ""))];
     soon("commit", control.commit_offsets(both)).await.unwrap();
     soon("backwards", reader.commit_offsets([(zero.clone(), offset(3, "three"))])).await.unwrap();
+    let of_no_epoch = CommitOffset { offset: 2, ..CommitOffset::default() };
+    soon("commit", reader.commit_offsets([(one.clone(), of_no_epoch)])).await.unwrap();
+    let told = soon("committed", control.committed(std::slice::from_ref(&one))).await.unwrap();
+    assert_eq!(told[0].1.as_ref().map(|committed| committed.leader_epoch), Some(-1), "nobody named one");
+    soon("commit", reader.commit_offsets([(one.clone(), offset(0, ""))])).await.unwrap();
     let told =
         soon("committed", control.committed(&[zero.clone(), one.clone(), TopicPartition::new("u", 5)])).await;
     let of =

@@ -58,14 +58,22 @@ pub enum Commit {
 }
 
 /// An offset to commit, as the user wants it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitOffset {
     /// The offset to read next: one more than that of the last record that is done.
     pub offset: i64,
-    /// The leader epoch of the record before it; -1 if it is not known.
+    /// The leader epoch of the record before it; -1 if it is not known. Who begins there asks whether the log has been cut
+    /// since (KIP-320): a wrong one would have it go back.
     pub leader_epoch: i32,
     /// Kept with the offset, at most 4096 bytes unless the broker allows more (`offset.metadata.max.bytes`).
     pub metadata: String,
+}
+
+/// Offset 0, of an epoch that is not known.
+impl Default for CommitOffset {
+    fn default() -> Self {
+        Self { offset: 0, leader_epoch: -1, metadata: String::new() }
+    }
 }
 
 /// A committed offset.
