@@ -646,6 +646,9 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Err("no pattern is taken here: each topic is named".to_owned());
+        }
         let Some((topic, partition)) = text.split_once(':') else {
             return Ok(Self { topic: topic_name(text)?, partition: None });
         };

@@ -186,7 +186,8 @@ impl Groups {
     /// # Errors
     ///
     /// While the group has members it refuses, with the code [`NON_EMPTY_GROUP`](Code::NON_EMPTY_GROUP): they would not
-    /// notice, and commit over it. Else that the coordinator could not be asked in time, or refuses.
+    /// notice, and commit over it. An offset is negative, or a partition does not exist. Else that the coordinator could not
+    /// be asked in time, or refuses.
     pub async fn set_offsets(
         &mut self,
         group: &str,

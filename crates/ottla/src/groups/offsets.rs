@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ottla_core::TopicPartition;
+use ottla_core::{CommitError, TopicPartition};
 use ottla_wire::{
     code::Code,
     message::{
@@ -183,8 +183,12 @@ pub(super) async fn set(
     group: &str,
     offsets: Vec<(TopicPartition, i64)>,
 ) -> Result<(), Error> {
+    if let Some((at, offset)) = offsets.iter().find(|(_, offset)| *offset < 0) {
+        return Err(CommitError::Negative(at.clone(), *offset).into());
+    }
     refuse_members(cluster, group).await?;
     let request = commit(group, &offsets);
+    let mut unknown = 0;
     loop {
         let answer = cluster.ask_coordinator(group, NAMES_UNTIL, |_| request.clone()).await;
         let trouble = match answer {
@@ -195,7 +199,16 @@ pub(super) async fn set(
                     refuse_members(cluster, group).await?;
                     cluster.refused(group, code, None)
                 }
-                Some((at, code)) => cluster.refused(group, code, Some(&format!("for {at}"))),
+                // One that was made just now becomes known soon.
+                Some((at, code @ Code::UNKNOWN_TOPIC_OR_PARTITION)) if unknown >= UNKNOWN_MAX => {
+                    let what =
+                        format!("{at} does not exist: group {group} can have no offset there ({code})");
+                    return Err(Error::refused(what, code));
+                }
+                Some((at, code)) => {
+                    unknown += u32::from(code == Code::UNKNOWN_TOPIC_OR_PARTITION);
+                    cluster.refused(group, code, Some(&format!("for {at}")))
+                }
             },
         };
         cluster.again(trouble).await?;
@@ -210,6 +223,9 @@ fn refusal(response: &OffsetCommitResponse) -> Option<(TopicPartition, Code)> {
         Some((at, Code(refused.error_code)))
     })
 }
+
+/// So often a coordinator may say that it does not know a partition.
+const UNKNOWN_MAX: u32 = 5;
 
 /// How a coordinator refuses who is no member, while there are some.
 const HAS_MEMBERS: [Code; 5] = [
