@@ -321,7 +321,7 @@ mod tests {
         let expected = [
             "group g: reading orders 0-2",
             "group g: giving up orders 0-2: the group rebalances",
-            "group g: no partition is left for this member",
+            "group g: nothing is assigned to this member",
         ];
         assert_eq!(
             notes([assigned(&[2, 0, 1]), revoking(&[0, 1, 2]), assigned(&[]), revoking(&[])]),

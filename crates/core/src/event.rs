@@ -265,7 +265,7 @@ impl fmt::Display for Event {
                 write!(f, "group {group}: {doing} was refused with {code}; trying again")
             }
             Self::Assigned { group, partitions, .. } => match partitions.as_slice() {
-                [] => write!(f, "group {group}: no partition is left for this member"),
+                [] => write!(f, "group {group}: nothing is assigned to this member"),
                 some => write!(f, "group {group}: reading {}", list(some)),
             },
             Self::Revoking { group, partitions, reason } => match partitions.as_slice() {
@@ -357,7 +357,7 @@ mod tests {
                 Event::Misbehaved { peer: Peer::Seed(0), what: "x".into() },
                 "a bootstrap broker: x; trying again",
             ),
-            (assigned(Vec::new()), "group g: no partition is left for this member"),
+            (assigned(Vec::new()), "group g: nothing is assigned to this member"),
             (assigned(ours()), "group g: reading t 0-1"),
             (
                 Event::PartitionsLost { group: group.clone(), partitions: ours(), reason: why() },

@@ -82,6 +82,12 @@ pub enum Fault {
         /// What was found.
         reason: String,
     },
+    /// The hook that was to say where to begin panicked.
+    #[error("{at}: the rebalance hook panicked before it was known where to begin; seek to go on, or rejoin")]
+    Hook {
+        /// Which partition.
+        at: TopicPartition,
+    },
     /// A broker and we share no version of something that reading needs.
     #[error("{address}: {what}")]
     Unsupported {
@@ -149,6 +155,7 @@ impl Fault {
             | Self::OutOfRange { at, .. }
             | Self::Truncated { at, .. }
             | Self::Recreated { at, .. }
+            | Self::Hook { at }
             | Self::Corrupt { at, .. } => Some(at),
             Self::Topic { .. }
             | Self::TopicMissing { .. }

@@ -1173,6 +1173,30 @@ fn what_waits_in_the_queue_is_not_handed_out_after_the_revoke() {
 }
 
 #[test]
+fn a_partition_that_stays_is_still_paused_after_a_rebalance() {
+    let mut world = filled(1, 2, 10);
+    let one = settled(&mut world);
+    world.pause(one, &tp("t", 0));
+    world.fill("t", 0, 5);
+    world.fill("t", 1, 5);
+    world.rejoin(one);
+    world.until(secs(3), "the other one is read", |w| w.offsets(one, "t", 1).contains(&14));
+    world.run(secs(3));
+    assert_eq!(world.offsets(one, "t", 0).last(), Some(&9));
+    world.resume(one, &tp("t", 0));
+    world.until(secs(1), "it is read", |w| w.offsets(one, "t", 0).contains(&14));
+    // Somebody else has had it meanwhile: a new beginning.
+    let paused = tp("t", 0);
+    world.pause(one, &paused);
+    let two = member(&mut world);
+    world.until(secs(8), "both have one", |w| owned(w, one) == 1 && owned(w, two) == 1);
+    let theirs = if world.wards[G].owned(one).contains(&paused) { one } else { two };
+    world.fill("t", 0, 5);
+    world.run(secs(3));
+    assert_eq!(world.offsets(theirs, "t", 0).contains(&19), theirs == two);
+}
+
+#[test]
 fn records_that_were_not_acknowledged_come_again_after_a_rebalance() {
     let mut world = filled(1, 1, 10);
     let one = member(&mut world);

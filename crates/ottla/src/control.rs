@@ -55,7 +55,9 @@ impl<K> Control<K> {
         Ok(self.shared.update(|machine, _| machine.seek(at, start.resolve(SystemTime::now())))?)
     }
 
-    /// Hands out nothing more of the partition until it is resumed; what was fetched is kept while there is room.
+    /// Hands out nothing more of the partition until it is resumed; what was fetched is kept while there is room. In a group,
+    /// a partition that is assigned to this reader again by the next rebalance is still paused; one that comes back later
+    /// is not.
     ///
     /// # Errors
     ///

@@ -67,6 +67,8 @@ pub enum ErrorKind {
     /// Nobody: the partition was given up (a rebalance, or the end of the session) since the message was handed out.
     /// Whoever owns the partition now reads it again.
     Fenced,
+    /// The caller: its rebalance hook panicked before it had said where to begin. The partition stands still until a seek.
+    Hook,
     /// The caller: too many messages were passed over without being acknowledged.
     LeftBehind,
     /// What was acknowledged could not be committed in time: it will be read again.
@@ -200,6 +202,7 @@ fn fault_kind(fault: &Fault) -> ErrorKind {
         Fault::TopicMissing { .. } | Fault::PartitionMissing { .. } => ErrorKind::Missing,
         Fault::OutOfRange { .. } | Fault::Truncated { .. } | Fault::Recreated { .. } => ErrorKind::OutOfRange,
         Fault::Corrupt { .. } => ErrorKind::Corrupt,
+        Fault::Hook { .. } => ErrorKind::Hook,
         Fault::Unreachable { .. } => ErrorKind::Unreachable,
         _ => ErrorKind::Refused,
     }

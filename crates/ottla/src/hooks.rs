@@ -5,7 +5,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
 
-use ottla_core::{Commit, CommitOffset, Rebalance as Told, RebalanceKind, Start, TopicPartition};
+use ottla_core::{Commit, CommitOffset, Machine, Rebalance as Told, RebalanceKind, Start, TopicPartition};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -192,7 +192,8 @@ impl std::fmt::Debug for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.shared.update(|machine, _| machine.complete(self.id));
+        let complete = if std::thread::panicking() { Machine::complete_panicked } else { Machine::complete };
+        self.shared.update(|machine, _| complete(machine, self.id));
     }
 }
 

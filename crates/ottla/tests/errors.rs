@@ -641,12 +641,19 @@ async fn lost_partitions() -> Family {
         });
     let held = held.open().unwrap();
     let busy = event(&held, |event| matches!(event, Event::HookBusy { .. })).await;
+    let broker = group_broker(ClusterOptions::new()).await;
+    let mut panics = billing(&broker)
+        .on_rebalance(|rebalance| async move { panic!("a mistake in a hook: {rebalance:?}") })
+        .open()
+        .unwrap();
+    let panicked = told(&soon("the error", panics.next()).await.unwrap_err());
     vec![
         ("given up", lines(&[revoked, acknowledged])),
         ("not owned", lines(&[not_owned])),
         ("lost", lines(&[lost])),
         ("silent caller", lines(&[silent.replace("100ms", "300s")])),
         ("busy hook", lines(&[busy.replace("300ms", "60s")])),
+        ("panicking hook", lines(&[panicked])),
     ]
 }
 

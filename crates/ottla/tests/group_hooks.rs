@@ -180,7 +180,7 @@ async fn hooks_run_one_after_the_other_in_order() {
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_counts_as_done() {
+async fn a_hook_that_panics_begins_nothing_and_holds_up_nobody() {
     let broker = group_broker(1, &[("t", 1)]).await;
     fill(&broker, "t", 0, 10);
     let calls = Arc::new(AtomicUsize::new(0));
@@ -191,16 +191,21 @@ async fn a_hook_that_panics_counts_as_done() {
         async move { panic!("a mistake in a hook, {}", name(&rebalance)) }
     };
     let mut reader = member(&broker).on_rebalance(hook).open().unwrap();
-    let control = reader.control();
-    let message = next(&mut reader).await;
-    reader.ack(&message).unwrap();
-    let generation = control.member().unwrap().generation;
-    control.rejoin().unwrap();
-    eventually("it goes on", || control.member().is_some_and(|m| m.generation > generation)).await;
-    assert_eq!(next(&mut reader).await.offset(), 1);
-    assert_eq!(committed(&broker, 0), Some(1));
+    let (control, at) = (reader.control(), TopicPartition::new("t", 0));
+    for offset in 0..2 {
+        let error = soon("the error", reader.next()).await.unwrap_err();
+        assert_eq!((error.kind(), error.partition()), (ErrorKind::Hook, Some(&at)), "{error}");
+        control.seek(&at, Start::Offset(offset)).unwrap();
+        let message = next(&mut reader).await;
+        assert_eq!(message.offset(), offset);
+        soon("commit", reader.commit(&message)).await.unwrap();
+        let generation = control.member().unwrap().generation;
+        control.rejoin().unwrap();
+        eventually("it goes on", || control.member().is_some_and(|m| m.generation > generation)).await;
+    }
+    assert_eq!(committed(&broker, 0), Some(2));
     soon("close", reader.close()).await.unwrap();
-    assert_eq!(calls.load(Ordering::Relaxed), 4);
+    assert_eq!(calls.load(Ordering::Relaxed), 6);
 }
 
 #[tokio::test]

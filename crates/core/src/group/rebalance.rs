@@ -15,6 +15,7 @@ use crate::{
     cluster::topic::Topic,
     config::{Start, Subscription},
     event::Event,
+    fault::Fault,
     fetch::{
         cursor::{Cursor, Phase as CursorPhase},
         reply::Outlined,
@@ -185,6 +186,11 @@ impl Machine {
         let (ours, strange): (Vec<_>, Vec<_>) = partitions.into_iter().partition(|at| self.is_subscribed(at));
         let indices: Vec<usize> = ours.iter().filter_map(|at| self.cursor_for(at)).collect();
         for &index in &indices {
+            let stays = self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.last_assigned.0.contains(&self.cursors[index].at));
+            self.cursors[index].paused &= stays; // as with Java's cooperative members
             self.own(index);
         }
         let Some(group) = &mut self.group else { return };
@@ -225,7 +231,6 @@ impl Machine {
         let Some(session) = self.group.as_ref().map(|group| group.session.clone()) else { return };
         let cursor = &mut self.cursors[index];
         cursor.stake = Some(Stake::new(cursor.at.clone(), session));
-        cursor.paused = false;
         cursor.until = None;
         self.new_turn(index, CursorPhase::Recalling);
         self.want_recalls(true);
@@ -310,6 +315,21 @@ impl Machine {
                 self.settle_recall(index);
             }
         }
+    }
+
+    /// The hook panicked. Of a revoke it is done; of an assignment it had not said where to begin, and where the committed
+    /// offset is means nothing to who keeps his own.
+    pub fn complete_panicked(&mut self, id: u64) {
+        let owned = self.group.as_ref().map(|group| group.owned.clone()).unwrap_or_default();
+        for index in owned {
+            let cursor = &mut self.cursors[index];
+            let stake = cursor.stake.as_mut();
+            if stake.is_some_and(|stake| stake.hook.take_if(|hook| *hook == id).is_some()) {
+                let at = cursor.at.clone();
+                self.fail_cursor(index, Fault::Hook { at });
+            }
+        }
+        self.complete(id);
     }
 
     /// Nobody else would say why nothing is read.

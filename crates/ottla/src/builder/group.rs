@@ -174,7 +174,9 @@ impl Builder<Group> {
     /// [`Assigned`](crate::Assigned) holds nobody up, and has no deadline: its partitions are read once it is dropped, and
     /// [`Event::HookBusy`](crate::Event::HookBusy) says so if that takes longer than
     /// [`rebalance_timeout`](Self::rebalance_timeout). A hook may await, and use a [`Control`](crate::Control), such as that
-    /// of what it was given. One that panics counts as done. One that never returns keeps those after it from being called,
+    /// of what it was given. Where one panics while it holds [`Assigned`](crate::Assigned), its partitions fail
+    /// ([`ErrorKind::Hook`](crate::ErrorKind::Hook)), for it had not said where to begin; else one that panics counts as
+    /// done. One that never returns keeps those after it from being called,
     /// and what is assigned later from being read; when the reader ends it is dropped at its next await.
     ///
     /// ```no_run
