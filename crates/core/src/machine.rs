@@ -311,12 +311,18 @@ impl Machine {
         Ok(())
     }
 
-    /// Goes on with a paused partition.
+    /// Goes on with a paused partition; also while it is given up in a group, should it come back.
     ///
     /// # Errors
     ///
     /// As [`seek`](Self::seek).
     pub fn resume(&mut self, at: &TopicPartition) -> Result<(), NotRead> {
+        if let Some(index) = self.cursor_named(&at.topic, at.partition)
+            && matches!(self.cursors[index].phase, Phase::Idle)
+            && std::mem::take(&mut self.cursors[index].paused)
+        {
+            return Ok(());
+        }
         let Some(index) = self.known(at)? else {
             self.pending.entry(at.clone()).or_default().paused = false;
             return Ok(());

@@ -1183,6 +1183,9 @@ fn a_partition_that_stays_is_still_paused_after_a_rebalance() {
     world.until(secs(3), "the other one is read", |w| w.offsets(one, "t", 1).contains(&14));
     world.run(secs(3));
     assert_eq!(world.offsets(one, "t", 0).last(), Some(&9));
+    // Also while it is given up.
+    world.rejoin(one);
+    assert!(world.clients[one].machine.position(&tp("t", 0)).is_err());
     world.resume(one, &tp("t", 0));
     world.until(secs(1), "it is read", |w| w.offsets(one, "t", 0).contains(&14));
     // Somebody else has had it meanwhile: a new beginning.

@@ -56,8 +56,8 @@ impl<K> Control<K> {
     }
 
     /// Hands out nothing more of the partition until it is resumed; what was fetched is kept while there is room. In a group,
-    /// a partition that is assigned to this reader again by the next rebalance is still paused; one that comes back later
-    /// is not.
+    /// a partition that the next assignment gives to this reader again is still paused, unless it was resumed meanwhile; one
+    /// that comes back later is not.
     ///
     /// # Errors
     ///

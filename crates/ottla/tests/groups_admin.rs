@@ -289,7 +289,10 @@ async fn offsets_that_can_be_none_are_refused_soon() {
     let broker = broker(&[("t", 1)]).await;
     let mut groups = groups(&broker);
     let negative = soon("a refusal", groups.set_offsets("g", [(at(0), -1)])).await.unwrap_err();
-    assert_eq!(negative.to_string(), "t partition 0: offset -1 cannot be committed: offsets are not negative");
+    assert_eq!(
+        negative.to_string(),
+        "t partition 0: offset -1 cannot be committed: offsets are not negative"
+    );
     let unknown = soon("a refusal", groups.set_offsets("g", [(at(7), 0)])).await.unwrap_err();
     assert_eq!(unknown.code(), Some(Code::UNKNOWN_TOPIC_OR_PARTITION));
     assert!(unknown.to_string().starts_with("t partition 7 does not exist"), "{unknown}");

@@ -171,9 +171,10 @@ impl World {
         let open: Vec<u64> = self.clients[client].caller.rebalances.iter().map(|(_, r)| r.id).collect();
         open.into_iter().for_each(|id| self.hook_done(client, id));
         for at in self.clients[client].watch.paused_partitions() {
-            if self.clients[client].machine.position(&at).is_ok() {
-                self.resume(client, &at);
-            }
+            note!(self, "user of client {client} resumes {at}, wherever it is now");
+            let it = &mut self.clients[client];
+            let _ = it.machine.resume(&at);
+            it.watch.resumed(&at);
         }
         if !self.clients[client].caller.closing {
             self.subscribe(client, topics);

@@ -21,6 +21,8 @@ use super::{
 pub struct Watch {
     start: Start,
     on_out_of_range: OnOutOfRange,
+    /// What the group's last assignment was.
+    assigned: Vec<TopicPartition>,
     partitions: BTreeMap<TopicPartition, Seen>,
     under_way: BTreeMap<u64, (Peer, Lane, bool)>,
     largest_reply: BTreeMap<Peer, usize>,
@@ -66,6 +68,7 @@ impl Watch {
             start: config.start,
             on_out_of_range: config.on_out_of_range,
             partitions: BTreeMap::new(),
+            assigned: Vec::new(),
             under_way: BTreeMap::new(),
             largest_reply: BTreeMap::new(),
             asked: VecDeque::new(),
@@ -198,12 +201,19 @@ impl Watch {
                     seen.recreated();
                 }
             }
-            Event::Assigned { partitions, .. }
-            | Event::Revoking { partitions, .. }
-            | Event::PartitionsLost { partitions, .. } => {
+            Event::Revoking { partitions, .. } | Event::PartitionsLost { partitions, .. } => {
                 for at in partitions {
                     self.seen(at).other_owner();
                 }
+            }
+            Event::Assigned { partitions, .. } => {
+                for at in partitions {
+                    let stays = self.assigned.contains(at);
+                    let seen = self.seen(at);
+                    seen.other_owner();
+                    seen.paused &= stays;
+                }
+                self.assigned.clone_from(partitions);
             }
             _ => {}
         }
@@ -314,10 +324,10 @@ impl Seen {
         self.life = None;
     }
 
-    /// In a group it becomes the client's, or is no more: what was wanted of it before is void.
+    /// In a group it becomes the client's, or is no more: what was wanted of it before is void, but that it is paused.
     fn other_owner(&mut self) {
         self.end_turn();
-        (self.paused, self.failed, self.sought) = (false, false, None);
+        (self.failed, self.sought) = (false, None);
         self.resets.clear();
     }
 
