@@ -211,7 +211,9 @@ fn fault_kind(fault: &Fault) -> ErrorKind {
 /// These sentences begin with the partition.
 fn of(error: &CommitError, offset: i64) -> String {
     match error {
-        CommitError::Ack(_) | CommitError::NotOwned(_) => format!("offset {offset} of "),
+        CommitError::Ack(_) | CommitError::NotOwned(_) | CommitError::Elsewhere(_) => {
+            format!("offset {offset} of ")
+        }
         _ => String::new(),
     }
 }
@@ -220,7 +222,7 @@ fn commit_kind(error: &CommitError) -> ErrorKind {
     match error {
         CommitError::Ack(AckError::Ended(_)) => ErrorKind::Fenced,
         CommitError::Ack(AckError::LeftBehind(_)) => ErrorKind::LeftBehind,
-        CommitError::NotOwned(_) => ErrorKind::NotRead,
+        CommitError::NotOwned(_) | CommitError::Elsewhere(_) => ErrorKind::NotRead,
         CommitError::Negative(..) => ErrorKind::Config,
         CommitError::Unfinished { .. } => ErrorKind::Uncommitted,
         CommitError::Closed => ErrorKind::Closed,
@@ -232,6 +234,7 @@ fn commit_partition(error: &CommitError) -> Option<&TopicPartition> {
     match error {
         CommitError::Ack(AckError::Ended(at) | AckError::LeftBehind(at))
         | CommitError::NotOwned(at)
+        | CommitError::Elsewhere(at)
         | CommitError::Negative(at, _) => Some(at),
         CommitError::Refused { partitions, .. } => partitions.first().map(|(at, _)| at),
         CommitError::Unfinished { partitions, .. } => partitions.first(),

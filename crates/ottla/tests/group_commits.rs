@@ -556,3 +556,21 @@ async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     })
     .await
 }
+
+#[tokio::test]
+async fn what_another_reader_handed_out_is_refused_as_that() {
+    let broker = group_broker(1, &[("t", 1)]).await;
+    fill(&broker, "t", 0, 10);
+    let mut theirs = member(&broker).open().unwrap();
+    let message = next(&mut theirs).await;
+    let ours = Reader::builder(broker.bootstrap()).group("other").topic("t").open().unwrap();
+    owns(&ours.control(), 1).await;
+    for error in
+        [soon("a refusal", ours.commit(&message)).await.unwrap_err(), ours.nack(&message).unwrap_err()]
+    {
+        let told = "offset 0 of t partition 0: another reader handed this out: acknowledge, commit and nack it there";
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::NotRead, told));
+    }
+    assert_eq!(committed(&broker, 0), Some(0), "nothing was acknowledged by that");
+    soon("commit", theirs.commit(&message)).await.unwrap();
+}

@@ -106,6 +106,9 @@ pub enum CommitError {
     /// The partition is not ours, or not yet.
     #[error("{0} is not assigned to this reader: its offset can only be committed by who owns it")]
     NotOwned(TopicPartition),
+    /// Another reader handed it out, and knows how far it is.
+    #[error("{0}: another reader handed this out: acknowledge, commit and nack it there")]
+    Elsewhere(TopicPartition),
     /// An offset that no log has.
     #[error("{0}: offset {1} cannot be committed: offsets are not negative")]
     Negative(TopicPartition, i64),
@@ -350,6 +353,7 @@ impl Machine {
         tenure: &Arc<Tenure>,
         to: i64,
     ) -> Result<usize, CommitError> {
+        self.handed_out_here(tenure)?;
         tenure.ack_through(to)?;
         let index = self.owned_index(tenure.at())?;
         let cursor = &self.cursors[index];
@@ -362,6 +366,12 @@ impl Machine {
         }
         group.commits.want_through(index, done).push(ticket);
         Ok(1)
+    }
+
+    /// Whether a message is one of ours.
+    pub(super) fn handed_out_here(&self, tenure: &Tenure) -> Result<(), CommitError> {
+        let ours = self.group.as_ref().is_some_and(|group| tenure.is_of(&group.session));
+        if ours { Ok(()) } else { Err(CommitError::Elsewhere(tenure.at().clone())) }
     }
 
     fn commit_acked(&mut self, ticket: Ticket) -> usize {

@@ -15,6 +15,7 @@ impl Machine {
     ///
     /// The tenure has ended.
     pub fn nack(&mut self, tenure: &Arc<Tenure>, from: i64, offset: i64) -> Result<(), CommitError> {
+        self.handed_out_here(tenure)?;
         let at = tenure.at();
         let ended = || CommitError::ended(at);
         let index = self.cursor_named(&at.topic, at.partition).ok_or_else(ended)?;

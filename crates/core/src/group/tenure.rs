@@ -109,6 +109,11 @@ impl Tenure {
         &self.at
     }
 
+    /// Whether it is of the reader that has this session.
+    pub(crate) fn is_of(&self, session: &Arc<Session>) -> bool {
+        Arc::ptr_eq(&self.session, session)
+    }
+
     pub(crate) fn session(&self) -> Arc<Session> {
         self.session.clone()
     }
