@@ -397,7 +397,7 @@ pub(crate) struct BenchArgs {
         conflicts_with = "group"
     )]
     pub(crate) partition: Option<i32>,
-    /// As a member of this group, from where it was left; all that is read is acknowledged, and committed.
+    /// As a member of this group, from where it was left; what is read is acknowledged, in whole batches unless --api message, and committed.
     #[arg(short, long, value_parser = group_name)]
     pub(crate) group: Option<String>,
     /// How many records to read, from the beginning; fewer are an error.

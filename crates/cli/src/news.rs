@@ -78,6 +78,7 @@ impl News {
                 !partitions.is_empty()
             }
             Event::TopicMissing { .. }
+            | Event::NothingMatches { .. }
             | Event::TopicFound { .. }
             | Event::PartitionMissing { .. }
             | Event::PartitionsAdded { .. }

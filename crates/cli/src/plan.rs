@@ -263,12 +263,18 @@ fn topics(typed: Vec<Topics>) -> (Vec<String>, Option<String>) {
     for topics in typed {
         match topics {
             Topics::Named(name) => names.push(name),
-            Topics::Matching(pattern) => patterns.push(format!("(?:{pattern})")),
+            Topics::Matching(pattern) => patterns.push(pattern),
         }
     }
     names.sort_unstable();
     names.dedup();
-    let pattern = (!patterns.is_empty()).then(|| patterns.join("|"));
+    // Builders enclose the whole: one alone stays as it was typed.
+    let each = |pattern: &String| format!("(?:{pattern})");
+    let pattern = match patterns.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(several.iter().map(each).collect::<Vec<_>>().join("|")),
+    };
     (names, pattern)
 }
 

@@ -358,6 +358,10 @@ fn a_group_of_readers_is_shown_with_its_owners() {
     for line in ["group seek g orders --to earliest --yes", "group delete g --yes"] {
         cluster.ottla(line).run().failed("group g has 1 member (ottla-cli");
     }
+    // What it would do is shown all the same.
+    let shown = cluster.ottla("group seek g orders --to earliest").run();
+    assert!(shown.text().contains("TO  CHANGE"), "{}", shown.text());
+    shown.failed("group g has 1 member (ottla-cli");
     let told = "group g (Stable) has the offsets of 3 partitions and 1 member: it cannot be deleted now";
     cluster.ottla("group delete g").run().failed(told);
     running.ends_cleanly_on("INT");

@@ -55,6 +55,11 @@ pub enum Event {
         /// The topic's name.
         topic: Arc<str>,
     },
+    /// No topic's name matches the pattern; one is waited for.
+    NothingMatches {
+        /// The regular expression.
+        pattern: String,
+    },
     /// The topic that was missing is there.
     TopicFound {
         /// The topic's name.
@@ -229,6 +234,9 @@ impl fmt::Display for Event {
                 write!(f, "no broker can be reached, {rounds} times in a row now; trying on; last {last}")
             }
             Self::Reachable => f.write_str("a broker can be reached again"),
+            Self::NothingMatches { pattern } => {
+                write!(f, "no topic's whole name matches {pattern:?}; waiting for one")
+            }
             Self::TopicMissing { topic } => write!(f, "topic {topic} does not exist; waiting for it"),
             Self::TopicFound { topic, partitions } => {
                 write!(f, "topic {topic} is there, with {}", many(*partitions))

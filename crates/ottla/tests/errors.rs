@@ -360,6 +360,8 @@ async fn topics() -> Family {
     };
     let missing = at("order").open().unwrap();
     let waits = event(&missing, |event| matches!(event, Event::TopicMissing { .. })).await;
+    let unmatched = Reader::builder(broker.bootstrap()).topics_matching("orders-.*").open().unwrap();
+    let unmatched = event(&unmatched, |event| matches!(event, Event::NothingMatches { .. })).await;
     let fails = error(at("order").missing_topic(MissingTopic::Fail).open().unwrap()).await;
     let partition = at("orders").partition(6).open().unwrap();
     let partition_waits = event(&partition, |event| matches!(event, Event::PartitionMissing { .. })).await;
@@ -391,6 +393,7 @@ async fn topics() -> Family {
     let throttled = event(&throttled, |event| matches!(event, Event::Throttled { .. })).await;
     vec![
         ("unknown topic", lines(&[waits, fails])),
+        ("nothing matches", lines(&[unmatched])),
         ("unknown partition", lines(&[partition_waits, partition_fails])),
         ("no leader", lines(&[leader])),
         ("not allowed", lines(&[topic, fetch])),

@@ -17,11 +17,17 @@ pub(super) async fn run(
     start: Start,
     yes: bool,
 ) -> Result<(), Failure> {
-    let before = committed(groups, group).await?;
+    let (before, in_use) = look(groups, group).await?;
+    if let Some(failure) = in_use.as_ref().filter(|_| yes) {
+        return Err(Failure(failure.clone()));
+    }
     let partitions = partitions(groups, targets).await?;
     let offsets = groups.resolve(&partitions, start).await?;
     tell::text(&table(&offsets, before.as_ref()))?;
     note_clamped(&offsets, start);
+    if let Some(failure) = in_use {
+        return Err(Failure(failure));
+    }
     if !yes {
         let made = if before.is_none() {
             format!("group {group} does not exist and would be made; ")
@@ -37,29 +43,23 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// What the group has committed; none if it does not exist.
-///
-/// # Errors
-///
-/// It has members.
-async fn committed(
-    groups: &mut Groups,
-    group: &str,
-) -> Result<Option<BTreeMap<TopicPartition, i64>>, Failure> {
+/// What a group has committed; none if it does not exist.
+type Before = Option<BTreeMap<TopicPartition, i64>>;
+
+/// What the group has committed, and why that cannot be changed, if it has members.
+async fn look(groups: &mut Groups, group: &str) -> Result<(Before, Option<String>), Error> {
     let description = match groups.describe(group).await {
         Ok(description) => description,
-        Err(error) if error.code() == Some(Code::GROUP_ID_NOT_FOUND) => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.code() == Some(Code::GROUP_ID_NOT_FOUND) => return Ok((None, None)),
+        Err(error) => return Err(error),
     };
-    if !description.members.is_empty() {
-        let members: Vec<&str> = description.members.iter().map(|member| member.client_id.as_str()).collect();
+    let members: Vec<&str> = description.members.iter().map(|member| member.client_id.as_str()).collect();
+    let in_use = (!members.is_empty()).then(|| {
         let (count, names) = (counted(members.len(), "member"), members.join(", "));
-        return Err(Failure(format!(
-            "group {group} has {count} ({names}), who would commit over it; stop that first"
-        )));
-    }
+        format!("group {group} has {count} ({names}), who would commit over it; stop that first")
+    });
     let rows = groups.lag(&description).await?;
-    Ok(Some(rows.into_iter().filter_map(|row| Some((row.at, row.committed?))).collect()))
+    Ok((Some(rows.into_iter().filter_map(|row| Some((row.at, row.committed?))).collect()), in_use))
 }
 
 /// In order, each once.

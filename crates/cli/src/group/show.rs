@@ -40,12 +40,23 @@ pub(super) async fn watch(groups: &mut Groups, group: &str, json: bool) -> Resul
 async fn redraw(groups: &mut Groups, group: &str, json: bool) -> Result<(), Failure> {
     let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
     let mut period = tokio::time::interval(PERIOD);
+    let mut told = None;
     loop {
         period.tick().await;
         match look(groups, group).await {
-            Ok(seen) if json => tell::json(&seen.to_json())?,
-            Ok(seen) => tell::text(&format!("{clear}{}\n", seen.text()))?,
-            Err(Failure(why)) => tell::note(why),
+            Ok(seen) => {
+                told = None;
+                match json {
+                    true => tell::json(&seen.to_json())?,
+                    false => tell::text(&format!("{clear}{}\n", seen.text()))?,
+                }
+            }
+            Err(Failure(why)) => {
+                if told.as_ref() != Some(&why) {
+                    tell::note(format!("{why}; watching on"));
+                }
+                told = Some(why);
+            }
         }
     }
 }

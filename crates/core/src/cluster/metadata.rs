@@ -58,6 +58,8 @@ pub(crate) struct Metadata {
     /// How often an answer was missed or of no use.
     troubles: u64,
     answered_once: bool,
+    /// It was told that nothing matches the pattern.
+    nothing_matches: bool,
 }
 
 /// A question that is not answered yet.
@@ -212,6 +214,14 @@ impl Machine {
                 }
                 self.topics.push(found);
             }
+        }
+        let nothing = self.topics.iter().all(|topic| !topic.subscribed);
+        // As it was given, without what has it match whole names.
+        let whole = pattern.as_str();
+        let given = whole.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")).unwrap_or(whole);
+        let pattern = given.to_owned();
+        if !std::mem::replace(&mut self.metadata.nothing_matches, nothing) && nothing {
+            self.tell(Event::NothingMatches { pattern });
         }
     }
 
