@@ -24,7 +24,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .on_rebalance(|rebalance| async move {
             match rebalance {
                 Rebalance::Assigned(assigned) => println!("ours: {:?}", assigned.partitions()),
-                Rebalance::Revoked(revoked) => println!("given up: {:?}", revoked.partitions()),
+                Rebalance::Revoked(revoked) => {
+                    // The workers finish what they have begun, and nobody does it again.
+                    let all = revoked.drained().await;
+                    println!(
+                        "given up: {:?}{}",
+                        revoked.partitions(),
+                        if all { "" } else { ", not all done" }
+                    );
+                }
                 Rebalance::Lost(lost) => println!("lost: {:?}", lost.partitions()),
             }
         })

@@ -3,7 +3,12 @@
 //! Hooks run in a task of their own, one rebalance after the other, in order; the driver goes on beside them. The machine
 //! waits for the guard in a hook's hands, until it is dropped or the deadline has passed.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use ottla_core::{Commit, CommitOffset, Machine, Rebalance as Told, RebalanceKind, Start, TopicPartition};
 use tokio::sync::mpsc;
@@ -63,6 +68,9 @@ pub struct Revoked {
     deadline: Instant,
 }
 
+/// How often to look whether workers are done.
+const DRAINED_PAUSE: Duration = Duration::from_millis(2);
+
 impl Revoked {
     /// Which.
     pub fn partitions(&self) -> &[TopicPartition] {
@@ -100,6 +108,27 @@ impl Revoked {
     /// As [`ack`](Self::ack).
     pub fn ack_batch(&self, batch: &Batch) -> Result<(), Error> {
         batch.ack()
+    }
+
+    /// Waits until all that was handed out of these partitions is acknowledged, as far as there is time: then whoever owns
+    /// them next repeats nothing of it. Whether it all is. Messages that nobody will acknowledge are waited for until the
+    /// deadline.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn drained(&self) -> bool {
+        loop {
+            let id = self.told.id;
+            let look = |machine: &Machine| (machine.is_revoking(id), machine.is_drained());
+            match self.told.shared.look(look) {
+                (false, _) => return false, // the time is over
+                (true, true) => return true,
+                (true, false) => {}
+            }
+            // Acknowledging wakes nobody: it is one exchange of a word.
+            tokio::time::sleep(DRAINED_PAUSE).await;
+        }
     }
 
     /// Commits all that was acknowledged, and waits for the answer. The same happens without it once this is dropped; this

@@ -281,3 +281,39 @@ async fn a_hook_may_close_the_reader() {
     assert!(soon("the end", reader.next()).await.unwrap_err().is_closed());
     soon("close", reader.close()).await.unwrap();
 }
+
+#[tokio::test]
+async fn what_is_being_worked_on_can_be_waited_for_before_a_partition_is_given_up() {
+    let broker = group_broker(1, &[("t", 2)]).await;
+    (0..2).for_each(|partition| fill(&broker, "t", partition, 10));
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let hook = move |rebalance| {
+        let tell = tell.clone();
+        async move {
+            if let Rebalance::Revoked(revoked) = rebalance {
+                tell.send(None).unwrap();
+                tell.send(Some(revoked.drained().await)).unwrap();
+            }
+        }
+    };
+    let timeout = Duration::from_millis(500);
+    let mut reader =
+        member(&broker).rebalance_timeout(timeout).close_timeout(timeout).on_rebalance(hook).open().unwrap();
+    let control = reader.control();
+    for all in [true, false] {
+        let mut held = Vec::new();
+        for _ in 0..5 {
+            held.push(next(&mut reader).await);
+        }
+        let generation = control.member().unwrap().generation;
+        control.rejoin().unwrap();
+        assert_eq!(soon("the hook", told.recv()).await, Some(None));
+        let left = if all { held.len() } else { 4 };
+        held.iter().take(left).for_each(|message| reader.ack(message).unwrap());
+        assert_eq!(soon("the hook's end", told.recv()).await, Some(Some(all)));
+        eventually("it is in again", || control.member().is_some_and(|m| m.generation > generation)).await;
+        let done = (0..2).filter_map(|partition| committed(&broker, partition)).sum::<i64>();
+        assert_eq!(done, if all { 5 } else { 9 }, "what was acknowledged is committed, and no more");
+    }
+    let _ = soon("close", reader.close()).await; // one is held
+}

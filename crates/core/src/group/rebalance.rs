@@ -171,6 +171,12 @@ impl Cursor {
         Some(if all && tenure.ack(front, reached).is_ok() { reached } else { front })
     }
 
+    fn is_drained(&self) -> bool {
+        let Some(stake) = &self.stake else { return true };
+        let handed = self.turn.handed().max(stake.handed.unwrap_or(-1));
+        stake.tenure.front().is_none_or(|front| front >= handed)
+    }
+
     /// Whether something is to be committed that was not yet.
     pub(super) fn commit_is_due(&self) -> bool {
         let covered = self.stake.as_ref().and_then(|stake| stake.covered);
@@ -352,6 +358,12 @@ impl Machine {
     pub fn is_revoking(&self, id: u64) -> bool {
         let phase = self.group.as_ref().map(|group| &group.phase);
         matches!(phase, Some(Phase::Revoking(revoking)) if revoking.hook == Some(id))
+    }
+
+    /// Whether all that was handed out of what we own is acknowledged.
+    pub fn is_drained(&self) -> bool {
+        let owned = self.group.iter().flat_map(|group| &group.owned);
+        owned.map(|&index| &self.cursors[index]).all(Cursor::is_drained)
     }
 
     // Giving up.
