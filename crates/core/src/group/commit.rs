@@ -693,6 +693,8 @@ impl Machine {
         let last = why.map(str::to_owned).or(owes).or_else(|| group.commits.trouble.clone());
         let last =
             last.unwrap_or_else(|| "the coordinator could not be reached, or did not answer".to_owned());
+        let named = format!("group {}: ", group.config.id); // which the whole begins with
+        let last = last.strip_prefix(&named).map(str::to_owned).unwrap_or(last);
         let error = CommitError::Unfinished { group: group.config.id.clone(), partitions, last };
         group.commits.unfinished = Some(error.clone());
         error
