@@ -69,17 +69,22 @@ impl Connection {
     ///
     /// What failed, with the address.
     pub async fn call_at_most<R: Request>(&mut self, request: &R, cap: i16) -> Result<R::Response, Error> {
-        let versions = &self.dialled.versions;
-        let Some(version) = versions.pick_at_most::<R>(cap) else {
-            let what = format!("{}: {}", self.address, AskError::no_version::<R>(versions, cap));
-            return Err(Error::refused(what, Code::UNSUPPORTED_VERSION));
-        };
+        let version = self.version::<R>(cap)?;
         let limit = self.options.request_timeout;
         let answer = match tokio::time::timeout(limit, self.exchange(request, version)).await {
             Ok(answer) => answer,
             Err(_) => Err(no_answer(limit)),
         };
         answer.map_err(|reason| Error::connection(format!("{}: {reason}", self.address)))
+    }
+
+    /// The highest version that both ends speak, up to `cap`.
+    pub(crate) fn version<R: Request>(&self, cap: i16) -> Result<i16, Error> {
+        let versions = &self.dialled.versions;
+        versions.pick_at_most::<R>(cap).ok_or_else(|| {
+            let what = format!("{}: {}", self.address, AskError::no_version::<R>(versions, cap));
+            Error::refused(what, Code::UNSUPPORTED_VERSION)
+        })
     }
 
     async fn exchange<R: Request>(&mut self, request: &R, version: i16) -> Result<R::Response, String> {

@@ -22,7 +22,6 @@ use crate::{
     cluster::{Lane, Peer},
     config::GroupConfig,
     event::Event,
-    fault::Lost,
     machine::{Machine, Purpose},
     request::{Body, KnowsInstances},
 };
@@ -343,27 +342,18 @@ impl Machine {
         }
         group.disowned += 1;
         if group.disowned >= DISOWNED_AFTER {
-            self.give_up_lane(
-                now,
-                Lane::Join,
-                format!("no answer to our joining, and to a heartbeat {code}"),
-            );
+            let reason = format!("no answer to our joining, and to a heartbeat {code}");
+            self.give_up_coordinator_lane(now, Lane::Join, reason);
             if let Some(group) = self.group.as_mut().filter(|_| verdict == Verdict::Unknown) {
                 group.member.clear();
             }
         }
     }
 
-    /// Nothing more is expected of this connection to the coordinator.
-    fn give_up_lane(&mut self, now: Instant, lane: Lane, reason: String) {
-        let Some(peer) = self.group.as_ref().and_then(|group| group.coordinator.node()).map(Peer::Node)
-        else {
-            return;
-        };
-        let Some(node) = self.nodes.get(&peer) else { return };
-        let lost = Lost { address: node.address.clone(), reason };
-        self.hang_up(peer, lane);
-        self.handle_lost(now, peer, lane, &lost);
+    fn give_up_coordinator_lane(&mut self, now: Instant, lane: Lane, reason: String) {
+        if let Some(node) = self.group.as_ref().and_then(|group| group.coordinator.node()) {
+            self.give_up_lane(now, Peer::Node(node), lane, reason);
+        }
     }
 
     /// The coordinator says that we are not in the group, or not any more.
@@ -403,7 +393,8 @@ impl Machine {
         let waits = group.waits_for_others();
         self.beat_soon(now);
         if waits {
-            self.give_up_lane(now, Lane::Join, "the coordinator does not answer heartbeats".to_owned());
+            let reason = "the coordinator does not answer heartbeats".to_owned();
+            self.give_up_coordinator_lane(now, Lane::Join, reason);
         }
     }
 
@@ -445,7 +436,7 @@ impl Machine {
         if is_in && now >= group.heard + group.config.session_timeout {
             let reason = format!("no heartbeat was answered for {:?}", group.config.session_timeout);
             if group.heartbeat.is_some() {
-                self.give_up_lane(now, Lane::Group, reason.clone()); // though bytes may be coming
+                self.give_up_coordinator_lane(now, Lane::Group, reason.clone()); // though bytes may be coming
             }
             self.lose(&reason);
         }

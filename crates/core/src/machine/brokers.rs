@@ -205,14 +205,20 @@ impl Machine {
     pub(super) fn reply_overdue(&mut self, now: Instant, id: u64) {
         let Some(pledge) = self.asked.get_mut(&id) else { return };
         let (peer, lane) = (pledge.peer, pledge.lane);
-        let Some(node) = self.nodes.get_mut(&peer) else { return };
         if now < pledge.deadline {
+            let Some(node) = self.nodes.get_mut(&peer) else { return };
             pledge.alarm = pledge.deadline;
             self.timers.add(pledge.alarm, Why::Reply(id));
             node.silent = true;
             return self.want_metadata(now);
         }
         let reason = format!("no answer within {:?}", self.config.request_timeout);
+        self.give_up_lane(now, peer, lane, reason);
+    }
+
+    /// Nothing more is expected of this connection, though it stands.
+    pub(crate) fn give_up_lane(&mut self, now: Instant, peer: Peer, lane: Lane, reason: String) {
+        let Some(node) = self.nodes.get(&peer) else { return };
         let lost = Lost { address: node.address.clone(), reason };
         self.hang_up(peer, lane);
         self.handle_lost(now, peer, lane, &lost);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ottla_core::{Address, AskError};
+use ottla_core::Address;
 use ottla_wire::{
     code::Code,
     message::{
@@ -196,10 +196,12 @@ impl Cluster {
             Some(connection) => connection,
             None => Connection::dial(address, &self.options).await.map_err(lost)?,
         };
-        let Some(version) = connection.versions().pick_at_most::<R>(cap) else {
-            let what = format!("{address}: {}", AskError::no_version::<R>(connection.versions(), cap));
-            self.connections.insert(address.clone(), connection);
-            return Err(Error::refused(what, Code::UNSUPPORTED_VERSION).into());
+        let version = match connection.version::<R>(cap) {
+            Ok(version) => version,
+            Err(error) => {
+                self.connections.insert(address.clone(), connection);
+                return Err(error.into());
+            }
         };
         let response = connection.call_at_most(&request(version), version).await.map_err(lost)?;
         self.connections.insert(address.clone(), connection);
