@@ -216,11 +216,11 @@ impl Machine {
             }
         }
         let nothing = self.topics.iter().all(|topic| !topic.subscribed);
-        // As it was given, without what has it match whole names.
-        let whole = pattern.as_str();
-        let given = whole.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")).unwrap_or(whole);
-        let pattern = given.to_owned();
         if !std::mem::replace(&mut self.metadata.nothing_matches, nothing) && nothing {
+            // As it was given, without what has it match whole names.
+            let whole = pattern.as_str();
+            let given = whole.strip_prefix("^(?:").and_then(|rest| rest.strip_suffix(")$")).unwrap_or(whole);
+            let pattern = given.to_owned();
             self.tell(Event::NothingMatches { pattern });
         }
     }

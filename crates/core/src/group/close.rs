@@ -144,9 +144,7 @@ impl Machine {
     }
 
     fn give_up_closing(&mut self) {
-        let left = self.uncommitted();
-        if !left.is_empty() {
-            let what = self.unfinished(left, None);
+        if let Some(what) = self.unfinished(None) {
             self.fail_waiting(&what);
         }
         self.enter_left();

@@ -597,19 +597,14 @@ impl Machine {
     }
 
     fn tell_refused_commits(&mut self, refused: Vec<(TopicPartition, Code)>) {
-        let Some(group) = &self.group else { return };
+        let Some(group) = &mut self.group else { return };
         if !refused.is_empty() {
-            let group = group.config.id.clone();
-            let what = CommitError::refused(&group, refused).to_string();
-            self.note_trouble(&what);
-            self.tell(Event::CommitFailed { group, what });
-        }
-    }
-
-    /// What closing tells if it gets no further.
-    fn note_trouble(&mut self, what: &str) {
-        if let Some(group) = &mut self.group {
-            group.commits.trouble = Some(what.to_owned());
+            let name = group.config.id.clone();
+            let what = CommitError::refused(&name, refused).to_string();
+            // Closing tells it if it gets no further, and names the group itself.
+            let trouble = what.strip_prefix(&format!("group {name}: ")).unwrap_or(&what);
+            group.commits.trouble = Some(trouble.to_owned());
+            self.tell(Event::CommitFailed { group: name, what });
         }
     }
 
@@ -675,7 +670,7 @@ impl Machine {
     }
 
     /// What was acknowledged and is not committed.
-    pub(super) fn uncommitted(&self) -> Vec<TopicPartition> {
+    fn uncommitted(&self) -> Vec<TopicPartition> {
         let Some(group) = &self.group else { return Vec::new() };
         let moved = |&&index: &&usize| {
             let cursor = &self.cursors[index];
@@ -684,19 +679,22 @@ impl Machine {
         group.owned.iter().filter(moved).map(|&index| self.cursors[index].at.clone()).collect()
     }
 
-    /// Notes what could not be committed in time, and why; what the coordinator owes or said last, unless there is a reason.
-    pub(super) fn unfinished(&mut self, partitions: Vec<TopicPartition>, why: Option<&str>) -> CommitError {
+    /// Notes what could not be committed in time, if anything, and why; what the coordinator owes or said last, unless there is
+    /// a reason.
+    pub(super) fn unfinished(&mut self, why: Option<&str>) -> Option<CommitError> {
+        let partitions = self.uncommitted();
+        if partitions.is_empty() {
+            return None;
+        }
         let asked = self.group.as_ref().and_then(|group| group.commits.flight.as_ref());
         let owes = asked.and_then(|flight| self.address(flight.peer));
         let owes = owes.map(|at| format!("the coordinator at {at} has not answered"));
-        let Some(group) = &mut self.group else { return CommitError::Closed };
+        let group = self.group.as_mut()?;
         let last = why.map(str::to_owned).or(owes).or_else(|| group.commits.trouble.clone());
         let last =
             last.unwrap_or_else(|| "the coordinator could not be reached, or did not answer".to_owned());
-        let named = format!("group {}: ", group.config.id); // which the whole begins with
-        let last = last.strip_prefix(&named).map(str::to_owned).unwrap_or(last);
         let error = CommitError::Unfinished { group: group.config.id.clone(), partitions, last };
         group.commits.unfinished = Some(error.clone());
-        error
+        Some(error)
     }
 }

@@ -192,11 +192,9 @@ impl Machine {
         let (ours, strange): (Vec<_>, Vec<_>) = partitions.into_iter().partition(|at| self.is_subscribed(at));
         let indices: Vec<usize> = ours.iter().filter_map(|at| self.cursor_for(at)).collect();
         for &index in &indices {
-            let stays = self
-                .group
-                .as_ref()
-                .is_some_and(|group| group.last_assigned.0.contains(&self.cursors[index].at));
-            self.cursors[index].paused &= stays; // as with Java's cooperative members
+            let before = self.group.as_ref().map_or(&[][..], |group| &group.last_assigned.0);
+            let cursor = &mut self.cursors[index];
+            cursor.paused = cursor.paused && before.contains(&cursor.at); // as with Java's cooperative members
             self.own(index);
         }
         let Some(group) = &mut self.group else { return };
@@ -314,26 +312,32 @@ impl Machine {
         {
             revoking.hook = None;
         }
-        for index in group.owned.clone() {
-            if let Some(stake) = &mut self.cursors[index].stake
-                && stake.hook.take_if(|hook| *hook == id).is_some()
-            {
-                self.settle_recall(index);
-            }
+        for index in self.held_by(id) {
+            self.let_go(index);
+            self.settle_recall(index);
+        }
+    }
+
+    /// What is ours and waits for this hook.
+    fn held_by(&self, id: u64) -> Vec<usize> {
+        let waits =
+            |&index: &usize| self.cursors[index].stake.as_ref().is_some_and(|stake| stake.hook == Some(id));
+        self.group.iter().flat_map(|group| &group.owned).copied().filter(waits).collect()
+    }
+
+    fn let_go(&mut self, index: usize) {
+        if let Some(stake) = &mut self.cursors[index].stake {
+            stake.hook = None;
         }
     }
 
     /// The hook panicked. Of a revoke it is done; of an assignment it had not said where to begin, and where the committed
     /// offset is means nothing to who keeps his own.
     pub fn complete_panicked(&mut self, id: u64) {
-        let owned = self.group.as_ref().map(|group| group.owned.clone()).unwrap_or_default();
-        for index in owned {
-            let cursor = &mut self.cursors[index];
-            let stake = cursor.stake.as_mut();
-            if stake.is_some_and(|stake| stake.hook.take_if(|hook| *hook == id).is_some()) {
-                let at = cursor.at.clone();
-                self.fail_cursor(index, Fault::Hook { at });
-            }
+        for index in self.held_by(id) {
+            self.let_go(index);
+            let at = self.cursors[index].at.clone();
+            self.fail_cursor(index, Fault::Hook { at });
         }
         self.complete(id);
     }
@@ -342,13 +346,9 @@ impl Machine {
     pub(super) fn hook_may_be_busy(&mut self, now: Instant) {
         let Some(group) = &mut self.group else { return };
         let Some((id, _)) = group.hook_due.take_if(|(_, due)| *due <= now) else { return };
-        let waits = |index: &&usize| {
-            let stake = self.cursors[**index].stake.as_ref();
-            stake.is_some_and(|stake| stake.hook == Some(id))
-        };
-        let partitions: Vec<TopicPartition> =
-            group.owned.iter().filter(waits).map(|&index| self.cursors[index].at.clone()).collect();
         let (group, time) = (group.config.id.clone(), group.config.rebalance_timeout);
+        let held = self.held_by(id).into_iter();
+        let partitions: Vec<TopicPartition> = held.map(|index| self.cursors[index].at.clone()).collect();
         if !partitions.is_empty() {
             self.tell(Event::HookBusy { group, partitions, time });
         }
@@ -444,9 +444,7 @@ impl Machine {
     fn finish_revoke(&mut self) {
         let Some(group) = &self.group else { return };
         let name = group.config.id.clone();
-        let left: Vec<TopicPartition> = self.uncommitted();
-        if !left.is_empty() {
-            let what = self.unfinished(left, None);
+        if let Some(what) = self.unfinished(None) {
             self.fail_waiting(&what);
             self.tell(Event::CommitFailed { group: name, what: what.to_string() });
         }
@@ -465,10 +463,7 @@ impl Machine {
         let (name, owned) = (group.config.id.clone(), group.owned.clone());
         let partitions: Vec<TopicPartition> =
             owned.iter().map(|&index| self.cursors[index].at.clone()).collect();
-        let left = self.uncommitted();
-        if !left.is_empty() {
-            _ = self.unfinished(left, Some(reason)); // for whoever closes the reader
-        }
+        _ = self.unfinished(Some(reason)); // for whoever closes the reader
         for &index in &owned {
             self.retire(index);
         }
