@@ -90,6 +90,15 @@ fn settled(world: &mut World) -> usize {
     one
 }
 
+/// One member, which has read all ten records and acknowledges nothing.
+fn idle_handler(world: &mut World) -> usize {
+    let one = member(world);
+    world.set_acks(one, Acks::Never);
+    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
+    world.run(secs(1));
+    one
+}
+
 /// Two members that share the partitions.
 fn two_members(world: &mut World) -> (usize, usize) {
     let (one, two) = (member(world), member(world));
@@ -1380,10 +1389,7 @@ fn a_commit_that_is_refused_for_a_while_is_committed_in_the_end_and_its_caller_w
 #[test]
 fn a_commit_that_the_group_is_not_authorized_for_is_told_to_its_caller() {
     let mut world = filled(1, 1, 10);
-    let one = member(&mut world);
-    world.set_acks(one, Acks::Never);
-    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
-    world.run(secs(1));
+    let one = idle_handler(&mut world);
     world.mishap(Mishap::error(ApiKey::OffsetCommit, Code::GROUP_AUTHORIZATION_FAILED).always());
     let last = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
     let ticket = world.commit(one, Commit::Through { tenure: last.tenure.clone(), to: last.to });
@@ -1397,10 +1403,7 @@ fn a_commit_that_the_group_is_not_authorized_for_is_told_to_its_caller() {
 #[test]
 fn commits_that_wait_when_the_partition_goes_are_answered() {
     let mut world = filled(1, 1, 10);
-    let one = member(&mut world);
-    world.set_acks(one, Acks::Never);
-    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
-    world.run(secs(1));
+    let one = idle_handler(&mut world);
     let last = world.pieces(one, &tp("t", 0)).pop().expect("it was read");
     world.darken(1);
     let ticket = world.commit(one, Commit::Through { tenure: last.tenure.clone(), to: last.to });
@@ -1412,10 +1415,7 @@ fn commits_that_wait_when_the_partition_goes_are_answered() {
 #[test]
 fn commits_that_wait_when_the_time_to_close_is_over_are_told_why() {
     let mut world = filled(1, 1, 10);
-    let one = member(&mut world);
-    world.set_acks(one, Acks::Never);
-    world.until(secs(2), "all is read", |w| w.reads(one).len() == 10);
-    world.run(secs(1));
+    let one = idle_handler(&mut world);
     world.mishap(Mishap::silence(ApiKey::OffsetCommit).always());
     let pieces = world.pieces(one, &tp("t", 0));
     let commit = |piece: &Piece| Commit::Through { tenure: piece.tenure.clone(), to: piece.to };

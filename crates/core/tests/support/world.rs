@@ -659,8 +659,9 @@ impl World {
         }
         let before = wire.stream.len();
         wire.stream.extend_from_slice(bytes);
-        let damaged = wire.asked.iter().map(|(_, _, asked)| may_be_damaged(*asked)).min().unwrap_or(DAMAGED);
-        if let Some(rate) = self.damage.filter(|_| damaged > 0)
+        let asked = wire.asked.iter();
+        let most = || asked.map(|(_, _, asked)| may_be_damaged(*asked)).min().unwrap_or(DAMAGED);
+        if let Some((rate, damaged)) = self.damage.map(|rate| (rate, most())).filter(|(_, most)| *most > 0)
             && self.rng.u32(0..rate) == 0
         {
             let at = before + self.rng.usize(0..bytes.len().min(damaged));
@@ -885,7 +886,6 @@ impl World {
     }
 }
 
-/// Whether offsets were committed, all of them.
 /// How many bytes of an answer may be damaged. Whoever is told a wrong offset or partition, or that a topic is another, reads
 /// elsewhere, and cannot know.
 fn may_be_damaged(asked: Asked) -> usize {
@@ -894,13 +894,16 @@ fn may_be_damaged(asked: Asked) -> usize {
     if ["Fetch", "Recall", "ListOffsets", "LeaderEpochs"].iter().any(is) {
         return 0;
     }
-    match () {
-        () if is(&"Metadata") => BEFORE_TOPICS,
-        () if is(&"Sync") => BEFORE_ASSIGNMENT,
-        () => DAMAGED,
+    if is(&"Metadata") {
+        BEFORE_TOPICS
+    } else if is(&"Sync") {
+        BEFORE_ASSIGNMENT
+    } else {
+        DAMAGED
     }
 }
 
+/// Whether offsets were committed, all of them.
 fn has_committed(reply: &Reply) -> bool {
     let Reply::Commit(answer) = reply else { return false };
     answer.topics.iter().flat_map(|topic| &topic.partitions).all(|p| Code(p.error_code) == Code::NONE)

@@ -176,8 +176,8 @@ impl Builder<Group> {
     /// [`rebalance_timeout`](Self::rebalance_timeout). A hook may await, and use a [`Control`](crate::Control), such as that
     /// of what it was given. Where one panics while it holds [`Assigned`](crate::Assigned), its partitions fail
     /// ([`ErrorKind::Hook`](crate::ErrorKind::Hook)), for it had not said where to begin; else one that panics counts as
-    /// done. One that never returns keeps those after it from being called,
-    /// and what is assigned later from being read; when the reader ends it is dropped at its next await.
+    /// done. One that never returns keeps those after it from being called, and what is assigned later from being read; when
+    /// the reader ends it is dropped at its next await.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), ottla::Error> {
